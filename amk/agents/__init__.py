@@ -1,0 +1,1 @@
+"""LEARN: agents propose schedules, the gate checks them, measurements and the ledger decide."""

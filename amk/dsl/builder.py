@@ -1,0 +1,251 @@
+"""KernelBuilder: how an author writes a kernel in plain Python. It records where each statement was written.
+
+k = KernelBuilder("vector_add", target="sm_80", threads=256)
+n = k.size("n")
+x, z = k.tensor("x", "f32", (n,)), k.tensor("z", "f32", (n,), access="write")
+a = k.registers("a", "f32", (1,))
+i = k.let("i", k.bx * 256 + k.t)
+with k.when(i < n):
+    k.load(a[0], x[i])
+    k.store(z[i], a[0] + a[0])
+kernel = k.finish(grid=(cdiv(n, 256),))
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from amk.dsl.expr import Elem, Expr, ExprLike, Var, as_expr
+from amk.dsl.kernel import KernelDescriptor, Origin
+from amk.dsl.layout import Layout
+from amk.dsl.nodes import (
+    Assume, Atomic, Buffer, Call, Carry, Commit, For, If, Let, Load, Node, Param, Statement, Store, Sync, Wait,
+)  # fmt: skip
+from amk.dsl.types import Access, Queue, Scope
+from amk.errors import DescriptorError
+
+__all__ = ["Handle", "KernelBuilder", "Loop"]
+
+_HERE = str(Path(__file__).parent)
+
+
+class Handle:
+    """A declared tensor or buffer, or a view: `h[i, j]` is an operand (and a value, for registers)."""
+
+    __slots__ = ("name", "shape")
+
+    def __init__(self, name: str, shape: tuple[Any, ...] = ()) -> None:
+        self.name, self.shape = name, shape
+
+    def __getitem__(self, index: ExprLike | tuple[ExprLike, ...]) -> Elem:
+        return Elem(self.name, tuple(map(as_expr, index if isinstance(index, tuple) else (index,))))
+
+
+class Loop:
+    """An open loop: its variable, its carried values by attribute, and `next(...)` to set what they become."""
+
+    def __init__(self, var: Expr, carried: dict[str, Expr]) -> None:
+        self.var, self.carried, self.nexts = var, carried, {**carried}
+
+    def __getattr__(self, name: str) -> Expr:
+        try:
+            return self.__dict__["carried"][name]  # type: ignore[no-any-return]
+        except KeyError:
+            raise AttributeError(f"the loop carries no {name!r}") from None
+
+    def next(self, **values: ExprLike) -> None:
+        """What the carried values become in the next iteration."""
+        unknown = values.keys() - self.carried.keys()
+        if unknown:
+            raise DescriptorError(f"the loop carries no {sorted(unknown)[0]!r}")
+        self.nexts.update({k: as_expr(v) for k, v in values.items()})
+
+
+class KernelBuilder:
+    """Collects declarations and statements; `finish` makes the frozen descriptor."""
+
+    t, bx, by, bz = Var("t"), Var("bx"), Var("by"), Var("bz")
+    gx, gy, gz = Var("gx"), Var("gy"), Var("gz")
+
+    def __init__(self, name: str, *, target: str, threads: int, min_blocks: int = 1, spill_bytes: int = 0) -> None:
+        self.name, self.target, self.threads = name, target, threads
+        self.min_blocks, self.spill_bytes = min_blocks, spill_bytes
+        self._params: list[Param] = []
+        self._buffers: list[Buffer] = []
+        self._stack: list[list[Statement]] = [[]]
+        self._used: dict[str, int] = {}
+
+    # -- declarations -----------------------------------------------------------------------------------------------
+    def size(self, name: str, *, min: int = 1, max: int = 2**31 - 2**16, multiple_of: int = 1) -> Expr:
+        """A size known at launch: an i32 in [min, max] and a multiple of `multiple_of`."""
+        return self.scalar(name, "i32", min=min, max=max, multiple_of=multiple_of)
+
+    def scalar(self, name: str, dtype: str, **limits: int) -> Expr:
+        """A scalar argument."""
+        self._params.append(_make(Param, name=self._fresh(name), dtype=dtype, **limits))
+        return Var(self._params[-1].name)
+
+    def tensor(
+        self, name: str, dtype: str, shape: Sequence[ExprLike], *, access: Access = "read", align: int | None = None,
+        strides: Sequence[ExprLike] | None = None, offsets: Literal["i32", "i64"] = "i64",
+    ) -> Handle:  # fmt: skip
+        """A tensor in global memory; `strides` in elements (row-major by default), `align` of the base in bytes."""
+        from amk.dsl.types import nbytes
+
+        given = None if strides is None else tuple(map(as_expr, strides))
+        p = _make(
+            Param, name=self._fresh(name), dtype=dtype, shape=tuple(map(as_expr, shape)), strides=given,
+            access=access, align=align or nbytes(dtype), offsets=offsets,
+        )  # fmt: skip
+        self._params.append(p)
+        return Handle(p.name, p.shape or ())
+
+    def shared(
+        self, name: str, dtype: str, shape: Sequence[int], *, layout: Layout | None = None, align: int = 16
+    ) -> Handle:  # noqa: E501
+        """An array in shared memory."""
+        return self._buffer("shared", name, dtype, shape, layout, align)
+
+    def registers(self, name: str, dtype: str, shape: Sequence[int]) -> Handle:
+        """An array in registers, private to the thread."""
+        return self._buffer("register", name, dtype, shape, None, 16)
+
+    def _buffer(
+        self, space: str, name: str, dtype: str, shape: Sequence[int], layout: Layout | None, align: int
+    ) -> Handle:  # noqa: E501
+        b = _make(
+            Buffer, name=self._fresh(name), space=space, dtype=dtype, shape=tuple(shape), layout=layout, align=align
+        )  # noqa: E501
+        self._buffers.append(b)
+        return Handle(b.name, b.shape)
+
+    # -- statements -------------------------------------------------------------------------------------------------
+    def let(self, name: str, value: ExprLike, *, dtype: str = "i32", uniform: bool = False) -> Expr:
+        """A named value; the name gets a number if it is taken."""
+        n = self._fresh(name)
+        self._add(Let, name=n, dtype=dtype, value=as_expr(value), uniform=uniform)
+        return Var(n)
+
+    def view(self, name: str, operand: Elem) -> Handle:
+        """A named operand whose address is computed once: `v[i, j]` moves it by `i, j` in its last dimensions."""
+        n = self._fresh(name)
+        self._add(Let, name=n, view=operand)
+        return Handle(n)
+
+    def load(
+        self, dst: Elem, src: Elem, *, width: int = 1, when: ExprLike | None = None, other: ExprLike | None = None
+    ) -> None:
+        """Registers := memory."""
+        self._add(Load, dst=dst, src=src, width=width, when=when, other=other)
+
+    def store(self, dst: Elem, *values: ExprLike) -> None:
+        """Memory or a register := values."""
+        self._add(Store, dst=dst, values=tuple(map(as_expr, values)))
+
+    def atomic(self, op: Literal["add", "min", "max"], dst: Elem, value: ExprLike) -> None:
+        """A relaxed atomic update."""
+        self._add(Atomic, op=op, dst=dst, value=as_expr(value))
+
+    def call(self, row: str, refs: dict[str, Elem], **args: ExprLike) -> None:
+        """One instruction of the table."""
+        self._add(Call, row=row, refs=refs, args={k: as_expr(v) for k, v in args.items()})
+
+    def sync(self, scope: Scope = "block") -> None:
+        """A barrier."""
+        self._add(Sync, scope=scope)
+
+    def commit(self, queue: Queue = "cp_async") -> None:
+        """Closes the open group."""
+        self._add(Commit, queue=queue)
+
+    def wait(self, queue: Queue = "cp_async", *, pending: int = 0) -> None:
+        """Waits until at most `pending` groups are unfinished."""
+        self._add(Wait, queue=queue, pending=pending)
+
+    def assume(self, fact: ExprLike) -> None:
+        """A fact about the input that the launcher checks."""
+        self._add(Assume, fact=as_expr(fact))
+
+    @contextmanager
+    def when(self, cond: ExprLike) -> Iterator[None]:
+        """Statements for the threads whose condition holds."""
+        at = _place()
+        self._stack.append([])
+        yield
+        body = tuple(self._stack.pop())
+        self._stack[-1].append(_make(If, cond=as_expr(cond), body=body, at=at))
+
+    @contextmanager
+    def loop(
+        self, var: str, lo: ExprLike, hi: ExprLike, step: ExprLike = 1, *, unroll: int | Literal["full"] = 1,
+        **carry: ExprLike,
+    ) -> Iterator[Loop]:  # fmt: skip
+        """`for var in range(lo, hi, step)`; keyword arguments are carried values and their initial values."""
+        at, v = _place(), self._fresh(var)
+        renamed = {name: self._fresh(name) for name in carry}
+        loop = Loop(Var(v), {name: Var(n) for name, n in renamed.items()})
+        self._stack.append([])
+        yield loop
+        body = tuple(self._stack.pop())
+        carried = tuple(
+            _make(Carry, name=n, init=as_expr(carry[name]), next=loop.nexts[name]) for name, n in renamed.items()
+        )
+        node = _make(
+            For,
+            var=v,
+            lo=as_expr(lo),
+            hi=as_expr(hi),
+            step=as_expr(step),
+            unroll=unroll,
+            carry=carried,
+            body=body,
+            at=at,
+        )  # noqa: E501
+        self._stack[-1].append(node)
+
+    # -- the end ----------------------------------------------------------------------------------------------------
+    def finish(self, *, grid: Sequence[ExprLike], origin: Origin | None = None) -> KernelDescriptor:
+        """The frozen descriptor."""
+        return _make(
+            KernelDescriptor, name=self.name, target=self.target, threads=self.threads, min_blocks=self.min_blocks,
+            spill_bytes=self.spill_bytes, grid=tuple(map(as_expr, grid)), params=tuple(self._params),
+            buffers=tuple(self._buffers), body=tuple(self._stack[0]), origin=origin,
+        )  # fmt: skip
+
+    def _add(self, node: type[Node], **fields: Any) -> None:
+        self._stack[-1].append(_make(node, at=_place(), **fields))
+
+    def _fresh(self, name: str) -> str:
+        """The name, or the name with the first free number."""
+        if name not in self._used:
+            self._used[name] = 1
+            return name
+        while f"{name}{self._used[name]}" in self._used:
+            self._used[name] += 1
+        return self._fresh(f"{name}{self._used[name]}")
+
+
+def _make(node: Any, **fields: Any) -> Any:
+    try:
+        return node(**fields)
+    except ValidationError as e:
+        first = e.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise DescriptorError(f"{node.__name__} {where}: {first['msg']}") from None
+
+
+def _place() -> str | None:
+    """File and line of the nearest caller outside the dsl package (idioms stand inside it, so their caller is shown)."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith(_HERE) and not name.endswith("contextlib.py"):
+            return f"{Path(name).name}:{frame.f_lineno}"
+        frame = frame.f_back  # type: ignore[assignment]
+    return None

@@ -1,0 +1,277 @@
+"""Every declaration and statement: the whole IR on one screen. Nodes are frozen, typed data; none knows an operator."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
+
+from amk.dsl.expr import Const, Elem, Expr, as_expr
+from amk.dsl.layout import Layout
+from amk.dsl.names import check_name
+from amk.dsl.types import Access, DTypeName, Queue, Scope
+
+__all__ = [
+    "Arrive", "Assume", "Atomic", "Barrier", "Buffer", "Call", "Carry", "Commit", "Ex", "Fence", "For", "If", "Let",
+    "Load", "Name", "Node", "Param", "Ref", "Role", "Statement", "Stmt", "Store", "Sync", "Team", "TensorMap", "Wait",
+]  # fmt: skip
+
+
+def _term(value: Any) -> Expr:
+    if isinstance(value, (Expr, str, int, float)):
+        return as_expr(value)
+    raise ValueError("an expression is a string, a number or a term")
+
+
+def _operand(value: Any) -> Elem:
+    e = _term(value)
+    if isinstance(e, Elem):
+        return e
+    raise ValueError(f"an operand is an element such as 'a[i, j]', not {str(e)[:40]!r}")
+
+
+_TEXT = {"anyOf": [{"type": "string", "maxLength": 65536}, {"type": "number"}, {"type": "boolean"}]}
+Ex = Annotated[
+    Any, BeforeValidator(_term), PlainSerializer(str),
+    WithJsonSchema({**_TEXT, "description": "an expression, such as 'by*128 + ty*8 + i'"}),
+]  # fmt: skip
+Ref = Annotated[
+    Any, BeforeValidator(_operand), PlainSerializer(str),
+    WithJsonSchema({"type": "string", "maxLength": 65536, "description": "an element, such as 'a[i, j]'"}),
+]  # fmt: skip
+Name = Annotated[str, AfterValidator(check_name), Field(max_length=64, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+Int64 = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
+Extent = Annotated[int, Field(ge=1, le=2**31 - 1)]
+Width = Literal[1, 2, 4, 8, 16]
+Place = Annotated[str, Field(max_length=256)]
+
+
+class Node(BaseModel):
+    """Base of all nodes. A statement's `at` is where its author wrote it: shown, and no part of the hash."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+# ------------------------------------------------------------------------------------------------------ declarations
+class Param(Node):
+    """A scalar with a range and a divisor, or (with `shape`) a tensor in global memory.
+
+    `strides` count elements (row-major where absent); `align` is the guaranteed alignment of the base in bytes;
+    `offsets` is the integer width in which element offsets are computed, i32 being proved sufficient.
+    """
+
+    kind: Literal["param"] = "param"
+    name: Name
+    dtype: DTypeName
+    min: Int64 = 0
+    max: Int64 = 2**31 - 1
+    multiple_of: Annotated[int, Field(ge=1, le=2**31 - 1)] = 1
+    shape: tuple[Ex, ...] | None = None
+    strides: tuple[Ex, ...] | None = None
+    access: Access = "read"
+    align: Literal[1, 2, 4, 8, 16, 32, 64, 128, 256] = 1
+    offsets: Literal["i32", "i64"] = "i64"
+
+
+class TensorMap(Node):
+    """A TMA view of a tensor: the box that one copy moves, and the swizzle it lands in."""
+
+    kind: Literal["tensormap"] = "tensormap"
+    name: Name
+    tensor: Name
+    box: tuple[Extent, ...]
+    swizzle: Literal[0, 32, 64, 128] = 0
+
+
+class Buffer(Node):
+    """An array in shared memory or in registers. `align` counts bytes and concerns shared memory."""
+
+    kind: Literal["buffer"] = "buffer"
+    name: Name
+    space: Literal["shared", "register"]
+    dtype: DTypeName
+    shape: tuple[Extent, ...]
+    layout: Layout | None = None
+    align: Literal[1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024] = 16
+
+
+class Barrier(Node):
+    """An array of mbarriers, each completing a phase after `count` arrivals."""
+
+    kind: Literal["barrier"] = "barrier"
+    name: Name
+    slots: Extent
+    count: Extent
+
+
+# --------------------------------------------------------------------------------------------------------- statements
+class Let(Node):
+    """A named value, or with `view` a named operand whose address is kept: `v[i]` is then the operand moved by `i`.
+
+    `uniform` claims that the value is the same in all lanes of a warp and keeps it in uniform registers.
+    """
+
+    kind: Literal["let"] = "let"
+    name: Name
+    dtype: DTypeName = "i32"
+    value: Ex | None = None
+    view: Ref | None = None
+    uniform: bool = False
+    at: Place | None = None
+
+
+class Load(Node):
+    """Registers `dst` := `width` elements of global or shared `src` along the last dimension.
+
+    Where `when` does not hold nothing is read and `other` is used.
+    """
+
+    kind: Literal["load"] = "load"
+    dst: Ref
+    src: Ref
+    width: Width = 1
+    when: Ex | None = None
+    other: Ex | None = None
+    at: Place | None = None
+
+
+class Store(Node):
+    """`dst` := the values, one an element along the last dimension (a register `dst` is an assignment)."""
+
+    kind: Literal["store"] = "store"
+    dst: Ref
+    values: Annotated[tuple[Ex, ...], Field(min_length=1, max_length=16)]
+    at: Place | None = None
+
+
+class Atomic(Node):
+    """`dst` := op(dst, value), indivisibly and relaxed; the old value is not returned."""
+
+    kind: Literal["atomic"] = "atomic"
+    op: Literal["add", "min", "max"]
+    dst: Ref
+    value: Ex
+    at: Place | None = None
+
+
+class Call(Node):
+    """One instruction: a row of the table, its operands by role and its arguments by name."""
+
+    kind: Literal["call"] = "call"
+    row: Annotated[str, Field(max_length=64)]
+    refs: dict[str, Ref] = {}
+    args: dict[str, Ex] = {}
+    at: Place | None = None
+
+
+class Carry(Node):
+    """A value carried round a loop and visible after it; all `next` of a loop are evaluated at once."""
+
+    name: Name
+    dtype: DTypeName = "i32"
+    init: Ex
+    next: Ex
+
+
+class For(Node):
+    """`for var in range(lo, hi, step)`, `step` positive. `unroll` is a factor: 1 keeps the loop, "full" unrolls it."""
+
+    kind: Literal["for"] = "for"
+    var: Name
+    lo: Ex = Const(0)
+    hi: Ex
+    step: Ex = Const(1)
+    unroll: Literal["full"] | Annotated[int, Field(ge=1, le=1024)] = 1
+    carry: tuple[Carry, ...] = ()
+    until: Ex | None = None
+    body: tuple[Stmt, ...]
+    at: Place | None = None
+
+
+class If(Node):
+    """The body, for the threads whose condition holds."""
+
+    kind: Literal["if"] = "if"
+    cond: Ex
+    body: tuple[Stmt, ...]
+    at: Place | None = None
+
+
+class Role(Node):
+    """The warps `warps[0] <= warp < warps[1]` of a Team, with a register budget."""
+
+    warps: tuple[int, int]
+    registers: int | None = None
+    body: tuple[Stmt, ...]
+
+
+class Team(Node):
+    """Splits the block: every warp runs exactly one role."""
+
+    kind: Literal["team"] = "team"
+    roles: tuple[Role, ...]
+    at: Place | None = None
+
+
+class Sync(Node):
+    """A barrier of a scope. `relaxed` orders execution only, not memory."""
+
+    kind: Literal["sync"] = "sync"
+    scope: Scope = "block"
+    id: Annotated[int, Field(ge=0, le=15)] = 0
+    threads: Annotated[int, Field(ge=0, le=1024)] = 0
+    relaxed: bool = False
+    at: Place | None = None
+
+
+class Fence(Node):
+    """Orders proxies, barrier initialisation or accumulator registers."""
+
+    kind: Literal["fence"] = "fence"
+    what: Literal["async", "mbarrier_init", "wgmma"]
+    at: Place | None = None
+
+
+class Commit(Node):
+    """Closes the open group of a queue of asynchronous work."""
+
+    kind: Literal["commit"] = "commit"
+    queue: Queue = "cp_async"
+    at: Place | None = None
+
+
+class Arrive(Node):
+    """Arrives on an mbarrier, expecting `bytes` more; `peer` names another block of the cluster."""
+
+    kind: Literal["arrive"] = "arrive"
+    barrier: Ref
+    bytes: Ex | None = None
+    peer: Ex | None = None
+    at: Place | None = None
+
+
+class Wait(Node):
+    """Until at most `pending` groups of a queue are unfinished, or until an mbarrier's phase has this parity."""
+
+    kind: Literal["wait"] = "wait"
+    queue: Queue | None = None
+    pending: Annotated[int, Field(ge=0, le=64)] = 0
+    barrier: Ref | None = None
+    parity: Ex | None = None
+    at: Place | None = None
+
+
+class Assume(Node):
+    """A fact about the input: checked on the host before launch and listed in the certificate."""
+
+    kind: Literal["assume"] = "assume"
+    fact: Ex
+    at: Place | None = None
+
+
+Statement = (
+    Let | Load | Store | Atomic | Call | For | If | Team | Sync | Fence | Commit | Arrive | Wait | Assume
+)  # fmt: skip
+Stmt = Annotated[Statement, Field(discriminator="kind")]
+for _model in (For, If, Role, Team):
+    _model.model_rebuild()

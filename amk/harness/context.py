@@ -1,0 +1,49 @@
+"""What the rules share for one kernel on one target: the engines' results, each computed once and on demand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+from amk.dsl.kernel import KernelDescriptor, walk
+from amk.dsl.nodes import Statement
+from amk.dsl.target import Target
+from amk.harness.diagnostics import Obligation
+
+if TYPE_CHECKING:
+    from amk.harness.bounds import BoundsResult
+    from amk.harness.order import OrderResult
+
+__all__ = ["Context", "ProverChoice"]
+
+ProverChoice = Literal["auto", "z3", "both"]
+
+
+@dataclass
+class Context:
+    """A kernel, a target, and how bounds are to be proved (`z3`: every obligation again by Z3; `both`: compared)."""
+
+    kernel: KernelDescriptor
+    target: Target
+    prover: ProverChoice = "auto"
+    obligations: list[Obligation] = field(default_factory=list)
+
+    @cached_property
+    def statements(self) -> dict[str, Statement]:
+        """Each statement by its JSON pointer, in program order."""
+        return dict(walk(self.kernel.body))
+
+    @cached_property
+    def bounds(self) -> BoundsResult:
+        """Bounds, overflow, alignment, divisions and domain of the kernel, for all sizes."""
+        from amk.harness.bounds import prove_bounds
+
+        return prove_bounds(self)
+
+    @cached_property
+    def order(self) -> OrderResult:
+        """Races, initialisation, shared bounds, barriers and asynchronous groups, by enumeration."""
+        from amk.harness.order import simulate
+
+        return simulate(self)

@@ -1,0 +1,49 @@
+"""The shape of a rule: a code, a title, a manual page (its docstring), and a check over a Context."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
+
+from amk.dsl.kernel import KernelDescriptor
+from amk.harness.context import Context
+from amk.harness.diagnostics import Diagnostic, Related, Severity
+
+__all__ = ["Rule"]
+
+
+class Rule:
+    """Subclasses give `code`, `title`, a docstring that is the manual page, and `check`.
+
+    The docstring has a first sentence, then the sections Why, Proof, Bad, Good and Source, as in the style guide;
+    `bad()` and `good()` build the smallest kernels that do and do not show the fault, and run as tests.
+    """
+
+    code: ClassVar[str]
+    title: ClassVar[str]
+    severity: ClassVar[Severity] = "error"
+
+    def check(self, k: Context) -> Iterator[Diagnostic]:
+        """Every finding of this rule."""
+        raise NotImplementedError
+
+    @staticmethod
+    def bad() -> KernelDescriptor:
+        """A kernel that must yield exactly this code among the errors (or warnings, for advice)."""
+        raise NotImplementedError
+
+    @staticmethod
+    def good() -> KernelDescriptor:
+        """The same kernel, mended."""
+        raise NotImplementedError
+
+    def report(
+        self, k: Context, pointer: str, message: str, *, counterexample: Mapping[str, int] | None = None,
+        related: tuple[Related, ...] = (), hint: str = "", severity: Severity | None = None,
+    ) -> Diagnostic:  # fmt: skip
+        """A finding of this rule at a statement (or at '' for the kernel as a whole)."""
+        s = k.statements.get(pointer)
+        return Diagnostic(
+            self.code, self.title, severity or self.severity, message, pointer, getattr(s, "at", None), related,
+            dict(counterexample or {}), False, hint,
+        )  # fmt: skip

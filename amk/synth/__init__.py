@@ -1,0 +1,1 @@
+"""Synthesis: a certified descriptor becomes CUDA text, the text a cubin, the cubin a cache entry."""
