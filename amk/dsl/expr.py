@@ -410,7 +410,8 @@ def apply(op: str, *args: ExprLike) -> Expr:
         return _fold_logic(op, a)
     if len(a) == 2 and op in FOLD and all(isinstance(x, Const) and type(x.value) is int for x in a):
         return _fold_ints(op, a)
-    return _neutral(op, a) or Apply(op, a)
+    simpler = _neutral(op, a)
+    return Apply(op, a) if simpler is None else simpler
 
 
 def _fold_ints(op: str, a: tuple[Expr, ...]) -> Expr:

@@ -25,7 +25,7 @@ make_int4 make_uint2 make_uint4 size_t ptrdiff_t clock clock64 printf malloc fre
 cudaError_t signbit isnan isinf isfinite isnormal abs labs llabs fabs fabsf fma fmaf fmax fmaxf fmin fminf sqrt sqrtf
 rsqrt rsqrtf exp expf exp2 exp2f log logf log2 log2f pow powf sin sinf cos cosf tan tanf tanh tanhf floor floorf ceil
 ceilf round roundf rint rintf trunc truncf div ldiv saturate umin umax llmin llmax ullmin ullmax mulhi mul24 all any
-ballot rand srand time signal select index y0 y1 yn j0 j1 jn gamma lgamma tgamma erf erfc hypot ldexp frexp modf fmod
+ballot rand srand gamma lgamma tgamma erf erfc hypot ldexp frexp modf fmod
 remainder nan scalbn ilogb logb cbrt rcbrt u16 u32 u64 smem sbase amk
 """
 RESERVED = frozenset((*_CPP.split(), *_CUDA.split(), *BUILTINS, *FUNCTIONS, "true", "false"))

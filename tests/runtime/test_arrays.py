@@ -98,7 +98,7 @@ def torch(monkeypatch):
         "qint8",
     )
     for name in names:
-        setattr(module, name, types.SimpleNamespace(name=name))
+        setattr(module, name, f"torch.{name}")
     module.strided, module.sparse_coo = "strided", "sparse_coo"
 
     class Tensor:

@@ -171,6 +171,6 @@ def test_a_binary_that_does_not_suit_names_both_versions(monkeypatch):
     bindings = types.ModuleType("cuda.bindings")
     bindings.driver = api
     monkeypatch.setitem(sys.modules, "cuda.bindings", bindings)
-    with pytest.raises(LaunchError, match="supports CUDA 12.8") as caught:
+    with pytest.raises(LaunchError, match=r"supports CUDA 12.8") as caught:
         Driver().load_module(b"")
     assert caught.value.status == Status.name and "NVRTC" in caught.value.hint and "cubin" in caught.value.hint

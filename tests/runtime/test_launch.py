@@ -68,7 +68,7 @@ def test_the_limit_is_never_lowered(gpus):
 
 
 def test_too_much_shared_memory_is_refused(gpus):
-    with pytest.raises(LaunchError, match="needs 233472 bytes.*has 232448"):
+    with pytest.raises(LaunchError, match=r"needs 233472 bytes.*has 232448"):
         load(HOPPER, "gemm", 0, 232448)
 
 
@@ -154,7 +154,7 @@ def test_a_refused_launch_is_an_error(gpus, monkeypatch):
         raise gpus.fail("CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES")
 
     monkeypatch.setattr(gpus, "launch", refuse)
-    with pytest.raises(LaunchError, match="OUT_OF_RESOURCES(?s:.*)try:"):
+    with pytest.raises(LaunchError, match=r"OUT_OF_RESOURCES(?s:.*)try:"):
         kernel.launch((1, 1, 1), 128, 0, 0)
 
 
@@ -316,7 +316,7 @@ def test_a_stream_does_not_wait_for_itself(gpus, producer, stream):
 @pytest.mark.parametrize("producer_is", ["none", "legacy"])
 def test_a_captured_stream_cannot_wait_for_work_outside(gpus, producer_is):
     gpus.capturing = {0x20: "active", 0x10: producer_is}
-    with pytest.raises(LaunchError, match="captured into a graph(?s:.*)before the capture"):
+    with pytest.raises(LaunchError, match=r"captured into a graph(?s:.*)before the capture"):
         wait_for(0x10, 0x20)
     assert gpus.calls("record") == []
 
@@ -354,13 +354,13 @@ def test_one_framework_needs_no_waits(gpus, frameworks):
 
 
 @pytest.mark.parametrize("pools", [True, False])
-@pytest.mark.parametrize("case", ["plain", "transposed", "reversed", "block", "scalar", "empty", "bf16"])
+@pytest.mark.parametrize("case", ["plain", "transposed", "reversed", "block", "scalar", "empty", "i32"])
 def test_host_arrays_go_there_and_back(pools, case):
     fake = FakeDriver(pools=pools)
     devices.install(fake)
     wide = np.arange(60, dtype="f4").reshape(6, 10)
     x = {"plain": wide, "transposed": wide.T, "reversed": wide[::-1, ::-1], "block": wide[1:4, 2:7],
-         "scalar": np.array(3.0, "f8"), "empty": wide[:0], "bf16": wide.view("u2")[:, ::3]}[case]  # fmt: skip
+         "scalar": np.array(3.0, "f8"), "empty": wide[:0], "i32": wide.view("i4")[:, ::3]}[case]  # fmt: skip
     before = x.copy()
     whole = wide.copy()
     with to_device(view(x, "A"), 0, 0x30) as buffer:
@@ -372,6 +372,13 @@ def test_host_arrays_go_there_and_back(pools, case):
     assert np.array_equal(x, before) and np.array_equal(wide, whole)
     assert fake.memory == {} and fake.stack == []
     devices.install(None)
+
+
+def test_bf16_moves_as_16_bits(gpus):
+    x = np.arange(10, dtype="u2")
+    read = ArrayView(x.ctypes.data + 18, (5,), (-2,), "bf16", None, x, "torch")
+    with to_device(read, 0, 0) as buffer:
+        assert ctypes.string_at(buffer.pointer, buffer.nbytes) == x[9::-2].tobytes()
 
 
 def test_a_buffer_as_an_array(gpus):
@@ -404,6 +411,6 @@ def test_a_forgotten_buffer_is_freed_with_a_warning(gpus):
 
 def test_host_copies_cannot_be_captured(gpus):
     gpus.capturing[0x30] = "active"
-    with pytest.raises(LaunchError, match="lies on the host(?s:.*)before the capture"):
+    with pytest.raises(LaunchError, match=r"lies on the host(?s:.*)before the capture"):
         to_device(view(np.zeros(3), "A"), 0, 0x30)
     assert gpus.memory == {} and gpus.capturing[0x30] == "active"

@@ -1,0 +1,180 @@
+"""The library calls: agent → certify → synthesise → run, for callers who have only tensors.
+
+    gemm = AutoMegaKernelGEMM()          # the GPU if there is one, else the CPU executor
+    C = gemm.run(A, B)                   # NumPy, torch, CuPy, anything with DLPack or __cuda_array_interface__
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal
+
+from amk.dsl.kernel import KernelDescriptor, Origin
+from amk.dsl.target import Target
+from amk.errors import ArgumentError, EnvironmentProblem
+
+if TYPE_CHECKING:
+    from amk.agents.agent import Objective, Proposal
+    from amk.harness.check import Certificate
+    from amk.ops.family import Problem, Schedule
+    from amk.runtime.gemm_call import GemmCall
+    from amk.runtime.kernel import CompiledKernel
+
+__all__ = ["AutoMegaKernelGEMM", "Last", "build", "certify", "compile", "propose"]
+
+CPU_TARGET = "sm_80"  # the CPU executor runs any kernel; the oldest target asks for the least
+
+
+def build(problem: Problem, schedule: Schedule, target: Target | str) -> KernelDescriptor:
+    """The descriptor of a problem under a schedule."""
+    from amk.ops import REGISTRY
+
+    t = Target.find(target) if isinstance(target, str) else target
+    family = next(f for f in REGISTRY.values() if isinstance(problem, f.problem))
+    return family.build(problem, schedule, t)
+
+
+def propose(problem: Problem, target: Target | str, objective: Objective = "throughput") -> list[Proposal]:
+    """The rule agent's schedules, the best first."""
+    from amk.agents.rules import RuleAgent
+
+    return RuleAgent().propose(problem, Target.find(target) if isinstance(target, str) else target, objective)
+
+
+def proposed(problem: Problem, target: Target, objective: Objective = "throughput", rank: int = 0) -> KernelDescriptor:
+    """The descriptor of an agent's proposal, with the agent and its reasons as its origin."""
+    from amk.agents.rules import RuleAgent
+
+    p = propose(problem, target, objective)[rank]
+    kernel = build(problem, p.schedule, target)
+    origin = (kernel.origin or Origin()).model_copy(
+        update={"agent": f"{RuleAgent.name} {RuleAgent.version}", "reasons": p.reasons}
+    )
+    return kernel.model_copy(update={"origin": origin})
+
+
+def certify(kernel: KernelDescriptor, target: Target | str | None = None) -> Certificate:
+    """The certificate of a kernel, its meaning checked where it names an operator. Raises Refused."""
+    from amk.harness.check import certify as prove
+    from amk.runtime.meaning import meaning_of
+
+    return prove(kernel, target, reference=meaning_of(kernel))
+
+
+def compile(kernel: KernelDescriptor | Certificate, *, device: str | int = "auto") -> CompiledKernel:
+    """A callable of a kernel: `k(x=x, y=y)`. `device`: "auto", "cpu", or the index of a GPU."""
+    from amk.runtime.kernel import CompiledKernel
+
+    descriptor = kernel if isinstance(kernel, KernelDescriptor) else kernel.kernel
+    index = _device_index(device)
+    target = Target.find(descriptor.target) if index is None else device_target(index)
+    return CompiledKernel(descriptor, target, index)
+
+
+def _device_index(device: str | int) -> int | None:
+    """The GPU to use, or None for the CPU executor."""
+    if os.environ.get("AMK_BACKEND", "").lower() == "cpu" or device == "cpu":
+        return None
+    if isinstance(device, int):
+        return device
+    from amk.runtime.device import current_device, probe
+
+    if device == "auto":
+        return current_device() if probe().available else None
+    if device.startswith("cuda"):
+        status = probe()
+        if not status.available:
+            raise EnvironmentProblem(f"no CUDA device: {status.reason}", hint="use device='cpu', or see `amk doctor`")
+        return int(device.partition(":")[2] or current_device())
+    raise ArgumentError(f"unknown device {device!r}", hint="'auto', 'cpu', 'cuda' or the index of a GPU")
+
+
+@lru_cache(maxsize=64)
+def device_target(index: int) -> Target:
+    """The target of a GPU of this machine."""
+    return Target.detect(index)
+
+
+@dataclass(frozen=True, slots=True)
+class Last:
+    """What the last call of a thread did."""
+
+    executor: Literal["cuda", "cpu", "none"]
+    kernel: str
+    copies: tuple[str, ...]
+    seconds: float
+    cache_hit: bool
+
+
+class AutoMegaKernelGEMM:
+    """C = alpha * op(A) op(B) + beta * C in fp32, by kernels that come with a proof.
+
+    device:      "auto" (the arrays' GPU, or a GPU for host arrays where there is one), "cpu", or the index of a GPU
+    objective:   "throughput", "latency" or "energy"
+    cpu_budget:  lane operations that a call on the CPU executor may cost; None: no limit
+    """
+
+    def __init__(
+        self, device: str | int = "auto", *, objective: Objective = "throughput", cpu_budget: int | None = 4_000_000_000
+    ) -> None:
+        self.device, self.objective, self.cpu_budget = device, objective, cpu_budget
+        self._calls: dict[Any, GemmCall] = {}
+        self._local = threading.local()
+
+    @property
+    def last(self) -> Last:
+        """What this thread's last `run` did: executor, kernel, copies made, seconds on the host."""
+        found: Last | None = getattr(self._local, "last", None)
+        if found is None:
+            raise ArgumentError("this thread has not called run() yet")
+        return found
+
+    def run(
+        self, A: Any, B: Any, C: Any = None, *, alpha: float = 1.0, beta: float = 0.0, stream: object = None
+    ) -> Any:
+        """The product. With C given it is written and returned; with `beta` = 0 it is never read.
+
+        Shapes:  A (m, k), B (k, n), C (m, n), each with an optional leading batch dimension, any strides
+        Dtype:   float32        Stream: torch's or CuPy's current one, or `stream`; the call does not wait on a GPU
+        Raises:  ArgumentError, before anything runs, naming the argument and what is wrong with it
+        """
+        from amk.runtime.gemm_call import execute
+
+        started = time.perf_counter()
+        out, call, copies = execute(self, A, B, C, float(alpha), float(beta), stream)
+        executor: Literal["cuda", "cpu", "none"] = "none" if call is None else "cpu" if call.device is None else "cuda"
+        name, hit = ("", True) if call is None else (call.kernel.name, call.cache_hit)
+        self._local.last = Last(executor, name, copies, time.perf_counter() - started, hit)
+        return out
+
+    def explain(self, A: Any, B: Any, C: Any = None, *, beta: float = 0.0) -> dict[str, Any]:
+        """Which kernel a call would use, why, what is proved of it, and what it is predicted to cost."""
+        from amk.harness.check import check
+        from amk.runtime.gemm_call import problem_of
+
+        problem, target = problem_of(self, A, B, C, beta)
+        proposals = propose(problem, target, self.objective)
+        kernel = proposed(problem, target, self.objective)
+        report = check(kernel, target)
+        return {
+            "kernel": kernel.name, "target": target.name, "problem": problem.model_dump(),
+            "schedule": proposals[0].schedule.model_dump(), "reasons": proposals[0].reasons,
+            "predicted_seconds": proposals[0].seconds, "proved": len(report.obligations), "ok": report.ok,
+            "facts": list(report.facts), "alternatives": [p.schedule.model_dump() for p in proposals[1:4]],
+        }  # fmt: skip
+
+
+def call_for(owner: AutoMegaKernelGEMM, problem: Problem, device: int | None, key: Mapping[str, Any] | Any) -> GemmCall:
+    """The prepared call of a problem on a device, made once."""
+    from amk.runtime.gemm_call import GemmCall
+
+    found = owner._calls.get(key)
+    if found is None:
+        target = Target.find(CPU_TARGET) if device is None else device_target(device)
+        found = owner._calls.setdefault(key, GemmCall(proposed(problem, target, owner.objective), target, device))
+    return found

@@ -1,0 +1,253 @@
+"""What a kernel does, as data read off its IR: thread hierarchy, storage, loops, accesses, synchronisation.
+
+A warp's addresses are computed, not guessed: the first warp of block 0 is evaluated, loops at their first iteration
+and sizes at `SAMPLE` (or the nearest value of their domain). What depends on loaded data has no stride here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from amk.dsl.evaluate import function_of
+from amk.dsl.expr import BUILTINS, Const, Elem, Expr, cdiv, names, subst
+from amk.dsl.instructions import ROWS
+from amk.dsl.kernel import KernelDescriptor, walk
+from amk.dsl.layout import extent, offset
+from amk.dsl.nodes import Buffer, For, Let, Param, Statement
+from amk.dsl.target import Target, occupancy
+from amk.dsl.types import nbytes
+
+__all__ = ["SAMPLE", "AccessFact", "LoopFact", "Summary", "SyncFact", "summary"]
+
+SAMPLE = 1024
+_WARP = 32
+_SECTOR = 32  # bytes of global memory that one request moves at least
+_BANKS = 32  # of 4 bytes, in shared memory
+
+
+@dataclass(frozen=True, slots=True)
+class LoopFact:
+    """One loop: trips and bounds as expressions, its unroll factor, and what a thread carries round it."""
+
+    pointer: str
+    var: str
+    trips: str
+    unroll: int | str
+    carried: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AccessFact:
+    """One access of the first warp. Bytes; `stride` between neighbouring lanes (None: not constant or not known).
+
+    `pattern`: coalesced, broadcast, strided or unknown in global memory; conflict-free, broadcast, N-way conflict or
+    unknown in shared memory. `sectors` of 32 bytes are what one request of a full warp touches.
+    """
+
+    pointer: str
+    what: str
+    operand: str
+    space: str
+    width_bytes: int
+    stride: int | None
+    pattern: str
+    sectors: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SyncFact:
+    """One ordering point, and the loop that it stands in."""
+
+    pointer: str
+    what: str
+    loop: str
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The kernel on one page; `array_registers` are what its register arrays alone need in each thread."""
+
+    name: str
+    hash: str
+    target: str
+    grid: tuple[str, ...]
+    threads: int
+    cluster: int
+    min_blocks: int
+    array_registers: int
+    shared_bytes: int
+    blocks_per_sm: int
+    limited_by: str
+    params: tuple[str, ...]
+    buffers: tuple[str, ...]
+    loops: tuple[LoopFact, ...]
+    accesses: tuple[AccessFact, ...]
+    syncs: tuple[SyncFact, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON data."""
+        return asdict(self)
+
+
+def summary(kernel: KernelDescriptor, target: Target) -> Summary:
+    """The facts of a kernel on a target."""
+    statements = tuple(walk(kernel.body))
+    registers = sum(-(-extent(b.shape, b.layout) * nbytes(b.dtype) // 4) for b in _arrays(kernel, "register"))
+    resident = occupancy(target, kernel.threads, 0, kernel.shared_bytes)
+    return Summary(
+        name=kernel.name, hash=kernel.hash, target=target.name, grid=tuple(map(str, kernel.grid)),
+        threads=kernel.threads, cluster=kernel.cluster, min_blocks=kernel.min_blocks, array_registers=registers,
+        shared_bytes=kernel.shared_bytes, blocks_per_sm=resident.blocks_per_sm, limited_by=resident.limited_by,
+        params=tuple(map(_param, kernel.params)), buffers=tuple(map(_buffer, kernel.buffers)),
+        loops=tuple(_loop(p, s) for p, s in statements if s.kind == "for"),
+        accesses=tuple(a for p, s in statements for a in _accesses(kernel, p, s)),
+        syncs=tuple(f for p, s in statements if (f := _sync(kernel, p, s))),
+    )  # fmt: skip
+
+
+def _arrays(kernel: KernelDescriptor, space: str) -> list[Buffer]:
+    return [b for b in kernel.buffers if b.space == space]
+
+
+def _param(p: Param) -> str:
+    if p.shape is None:
+        by = f", a multiple of {p.multiple_of}" if p.multiple_of > 1 else ""
+        return f"{p.name}: {p.dtype}" + (f" in [{p.min}, {p.max}]{by}" if p.dtype[0] in "iu" else "")
+    strides = f", strides ({', '.join(map(str, p.strides))})" if p.strides else ""
+    return f"{p.name}: {p.dtype}[{', '.join(map(str, p.shape))}], {p.access}, aligned to {p.align}{strides}"
+
+
+def _buffer(b: Buffer) -> str:
+    layout = f", {b.layout.kind}" if b.layout else ""
+    return f"{b.name}: {b.space} {b.dtype}[{', '.join(map(str, b.shape))}]{layout}"
+
+
+def _loop(pointer: str, s: For) -> LoopFact:
+    trips = cdiv(s.hi - s.lo if s.lo != Const(0) else s.hi, s.step) if s.step != Const(1) else s.hi - s.lo
+    return LoopFact(pointer, s.var, str(trips), s.unroll, tuple(c.name for c in s.carry))
+
+
+# ----------------------------------------------------------------------------------------------------------- ordering
+def _sync(kernel: KernelDescriptor, pointer: str, s: Statement) -> SyncFact | None:
+    if s.kind == "sync":
+        what = f"barrier of the {s.scope}" + (" (execution only)" if s.relaxed else "")
+    elif s.kind == "commit":
+        what = f"commit {s.queue} group"
+    elif s.kind == "wait":
+        what = f"wait until {s.pending} {s.queue} groups are pending" if s.queue else f"wait on {s.barrier}"
+    elif s.kind == "arrive":
+        what = f"arrive on {s.barrier}"
+    elif s.kind == "fence":
+        what = f"fence {s.what}"
+    else:
+        return None
+    return SyncFact(pointer, what, _enclosing(kernel, pointer))
+
+
+def _enclosing(kernel: KernelDescriptor, pointer: str) -> str:
+    """The innermost loop's variable, or ''."""
+    around = [s.var for p, s in walk(kernel.body) if s.kind == "for" and pointer.startswith(p + "/")]
+    return around[-1] if around else ""
+
+
+# ----------------------------------------------------------------------------------------------------------- accesses
+def _accesses(kernel: KernelDescriptor, pointer: str, s: Statement) -> Iterator[AccessFact]:
+    for what, ref, width in _operands(s):
+        declared = kernel.find(ref.buffer)
+        if isinstance(declared, (Param, Buffer)) and kernel.space(ref) in ("global", "shared"):
+            size = width if s.kind == "call" and width else max(width, 1) * nbytes(declared.dtype)
+            yield _access(kernel, pointer, what, ref, size)
+
+
+def _operands(s: Statement) -> Iterator[tuple[str, Elem, int]]:
+    """Each memory operand: what is done, where, and elements (bytes for a call)."""
+    if s.kind == "load":
+        yield "load", s.src, s.width
+    elif s.kind == "store":
+        yield "store", s.dst, len(s.values)
+    elif s.kind == "atomic":
+        yield f"atomic {s.op}", s.dst, 1
+    elif s.kind == "call" and s.row in ROWS:
+        for operand in ROWS[s.row].operands:
+            if operand.role in s.refs:
+                yield f"{s.row} {operand.mode}", s.refs[operand.role], operand.nbytes
+
+
+def _access(kernel: KernelDescriptor, pointer: str, what: str, ref: Elem, width: int) -> AccessFact:
+    space, lanes = kernel.space(ref), _lanes(kernel, ref)
+    if lanes is None:
+        return AccessFact(pointer, what, str(ref), space, width, None, "unknown")
+    steps = {b - a for a, b in zip(lanes, lanes[1:], strict=False)}
+    stride = steps.pop() if len(steps) == 1 else 0 if not steps else None
+    if space == "shared":
+        return AccessFact(pointer, what, str(ref), space, width, stride, _banks(lanes, width))
+    sectors = len({x // _SECTOR for a in lanes for x in range(a, a + width)})
+    least = -(-len(set(lanes)) * width // _SECTOR)
+    pattern = "broadcast" if stride == 0 else "coalesced" if sectors <= least + 1 else "strided"
+    return AccessFact(pointer, what, str(ref), space, width, stride, pattern, sectors)
+
+
+def _banks(lanes: list[int], width: int) -> str:
+    """Degree of conflict: wide accesses are served in 2 or 4 parts of the warp."""
+    if len(set(lanes)) == 1:
+        return "broadcast"
+    part = _WARP if width <= 4 else _WARP * 4 // width
+    degree = max(_degree(lanes[i : i + part], width) for i in range(0, len(lanes), part))
+    return "conflict-free" if degree == 1 else f"{degree}-way conflict"
+
+
+def _degree(lanes: list[int], width: int) -> int:
+    words = {x // 4 for a in lanes for x in range(a, a + width)}
+    used = [0] * _BANKS
+    for w in words:
+        used[w % _BANKS] += 1
+    return max(used)
+
+
+def _lanes(kernel: KernelDescriptor, ref: Elem) -> list[int] | None:
+    """Byte address of each lane of warp 0, or None where it depends on data."""
+    try:
+        address = _closed(_address(kernel, kernel.resolve(ref)), _environment(kernel))
+        return [function_of((address,), ("t",))(t)[0] for t in range(min(_WARP, kernel.threads))]
+    except (ValueError, ZeroDivisionError, TypeError, AssertionError, OverflowError):
+        return None
+
+
+def _address(kernel: KernelDescriptor, ref: Elem) -> Expr:
+    d = kernel.declarations[ref.buffer]
+    if isinstance(d, Buffer):
+        return offset(d.shape, d.layout, ref.index) * nbytes(d.dtype)
+    assert isinstance(d, Param)
+    total: Any = 0
+    for i, step in zip(ref.index, kernel.strides_of(d), strict=True):
+        total = i * step + total
+    return total * nbytes(d.dtype)  # type: ignore[no-any-return]
+
+
+def _environment(kernel: KernelDescriptor) -> dict[str, Expr]:
+    """What each name stands for: samples for sizes, 0 for block indices, first iterations, and the values of Lets."""
+    env: dict[str, Expr] = {b: Const(1 if b[0] == "g" else 0) for b in BUILTINS if b != "t"}
+    env |= {p.name: Const(_sample(p)) for p in kernel.scalars}
+    for _, s in walk(kernel.body):
+        if isinstance(s, Let) and s.value is not None:
+            env[s.name] = s.value
+        elif s.kind == "for":
+            env[s.var] = s.lo
+            env |= {c.name: c.init for c in s.carry}
+    return env
+
+
+def _sample(p: Param) -> int:
+    near = min(max(SAMPLE, p.min), p.max)
+    return near - near % p.multiple_of or p.multiple_of
+
+
+def _closed(e: Expr, env: dict[str, Expr]) -> Expr:
+    """The term in `t` alone. Names are declared before use, so this ends; a bound keeps a bad file from looping."""
+    for _ in range(200):
+        if not names(e) & env.keys():
+            return e
+        e = subst(e, env)
+    raise ValueError("names refer to each other")

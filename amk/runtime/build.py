@@ -1,0 +1,98 @@
+"""From a descriptor to a binary: certify, print, compile, check the binary, and keep it under the composite key.
+
+On a hit nothing of this runs: the entry holds the binary, its certificate and its compiler log.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from amk import __version__
+from amk.dsl.kernel import KernelDescriptor
+from amk.dsl.target import Target, max_registers
+from amk.synth.cache import Cache, CacheKey, Entry
+
+__all__ = ["Binary", "binary_of", "default_cache", "key_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """A certified kernel's machine code, with what the compiler and the certificate say of it."""
+
+    kernel: KernelDescriptor
+    target: Target
+    cubin: bytes
+    source: str
+    log: str
+    certificate: str
+    registers: int
+    spill_bytes: int
+    shared_bytes: int
+    hit: bool
+
+
+@lru_cache(maxsize=1)
+def default_cache() -> Cache:
+    """The cache of this process."""
+    return Cache()
+
+
+def key_of(kernel: KernelDescriptor, target: Target) -> CacheKey:
+    """Every input of the binary, as one key."""
+    from amk.synth.compile import FLAGS, toolkit_version
+    from amk.synth.render import template_hash
+
+    agent = kernel.origin.agent if kernel.origin else ""
+    return CacheKey(
+        descriptor=kernel.hash, target=target.architecture.name, device_name=target.name, agent=agent,
+        toolkit=toolkit_version(), flags=FLAGS, templates=template_hash(), harness=__version__,
+        driver=target.driver or "none",
+    )  # fmt: skip
+
+
+def binary_of(kernel: KernelDescriptor, target: Target, cache: Cache | None = None) -> Binary:
+    """The binary for a target, from the cache or made now. Raises Refused, CompileError or EnvironmentProblem."""
+    store = cache or default_cache()
+    entry, hit = store.get_or_make(key_of(kernel, target), lambda: _make(kernel, target))
+    meta = entry.meta
+    return Binary(
+        kernel, target, entry.cubin, entry.source, entry.log, entry.certificate, int(str(meta["registers"])),
+        int(str(meta["spill_bytes"])), kernel.shared_bytes, hit,
+    )  # fmt: skip
+
+
+def _make(kernel: KernelDescriptor, target: Target) -> Entry:
+    from amk.harness.check import certify
+    from amk.runtime.meaning import meaning_of
+    from amk.synth.compile import compile_cubin, verify_binary
+    from amk.synth.render import render
+
+    certificate = certify(kernel, target, reference=meaning_of(kernel))
+    source = render(certificate)
+    arch = target.architecture
+    made = compile_cubin(source.text, arch.name, name=source.name)
+    _dump(source.name, kernel.hash, source.text, made.log)
+    verify_binary(
+        made, max_registers=max_registers(target, kernel.threads, kernel.min_blocks), max_shared_bytes=arch.shared_optin,
+        allow_spills=kernel.spill_bytes > 0, threads=kernel.threads, regs_per_sm=arch.registers_per_sm,
+        blocks_per_sm=kernel.min_blocks, dynamic_shared_bytes=kernel.shared_bytes,
+    )  # fmt: skip
+    meta = {
+        "registers": made.resources.registers, "spill_bytes": made.spill_stores + made.spill_loads,
+        "toolkit": made.toolkit, "kernel": kernel.name,
+    }  # fmt: skip
+    return Entry(made.cubin, source.text, made.log, certificate.to_json(), json.loads(json.dumps(meta)))
+
+
+def _dump(name: str, digest: str, text: str, log: str) -> None:
+    """AMK_DUMP_DIR keeps the text and the compiler's log of everything compiled."""
+    folder = os.environ.get("AMK_DUMP_DIR")
+    if folder:
+        path = Path(folder)
+        path.mkdir(parents=True, exist_ok=True)
+        (path / f"{name}-{digest[:12]}.cu").write_text(text)
+        (path / f"{name}-{digest[:12]}.log").write_text(log)

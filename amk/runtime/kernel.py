@@ -1,0 +1,225 @@
+"""A certified kernel as a callable: `k(x=x, y=y, z=z)` binds sizes from shapes, checks the certificate's facts, runs.
+
+The same descriptor runs on a GPU or on the CPU executor. Facts that a proof used (ranges, divisors, shapes, strides,
+alignment, no overlap with what is written) are checked here for every call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from amk.dsl.evaluate import function_of
+from amk.dsl.expr import Const, Expr, Var
+from amk.dsl.kernel import KernelDescriptor
+from amk.dsl.nodes import Param
+from amk.dsl.target import Target
+from amk.dsl.types import nbytes
+from amk.errors import ArgumentError, EnvironmentProblem
+from amk.runtime.arrays import ArrayView, view
+from amk.runtime.build import Binary, binary_of
+from amk.runtime.extents import as_numpy, overlap, self_overlapping
+
+__all__ = ["CompiledKernel", "bind", "check_scalar", "execute_on_cpu"]
+
+CPU_LANE_OPS = 4_000_000_000  # about a minute on two cores
+
+
+class CompiledKernel:
+    """A kernel ready to be called by argument name, on one device (an index) or on the CPU (None)."""
+
+    def __init__(self, kernel: KernelDescriptor, target: Target, device: int | None) -> None:
+        self.kernel, self.target, self.device = kernel, target, device
+        if device is None:
+            self._certify()
+
+    def _certify(self) -> None:
+        from amk.harness.check import certify
+        from amk.runtime.meaning import meaning_of
+
+        certify(self.kernel, self.target, reference=meaning_of(self.kernel))
+
+    @cached_property
+    def binary(self) -> Binary:
+        """The machine code, made at the first use."""
+        return binary_of(self.kernel, self.target)
+
+    @cached_property
+    def _grid(self) -> Any:
+        names = tuple(p.name for p in self.kernel.scalars)
+        return function_of(self.kernel.grid3, names), names
+
+    @cached_property
+    def _packer(self) -> Any:
+        from amk.runtime.launch import prepare
+
+        return prepare(["ptr" if p.shape is not None else p.dtype for p in self.kernel.params])
+
+    def grid(self, scalars: Mapping[str, Any]) -> tuple[int, int, int]:
+        """Blocks along x, y and z for these sizes."""
+        made, names = self._grid
+        x, y, z = made(*(scalars[n] for n in names))
+        return x, y, z
+
+    def __call__(self, *, stream: object = None, **args: Any) -> None:
+        """Runs once. Arrays by parameter name; sizes that stand in shapes or strides are taken from the arrays.
+
+        Raises:  ArgumentError naming the argument that breaks a fact; LaunchError
+        """
+        views, scalars = bind(self.kernel, args)
+        if self.device is None:
+            execute_on_cpu(self.kernel, views, scalars)
+            return
+        self._launch(views, scalars, stream)
+
+    def _launch(self, views: dict[str, ArrayView], scalars: dict[str, Any], stream: object) -> None:
+        from amk.runtime.device import ensure_context
+        from amk.runtime.launch import launch_stream, load, release
+
+        assert self.device is not None
+        for name, v in views.items():
+            if v.device != self.device:
+                where = "the host" if v.device is None else f"device {v.device}"
+                raise ArgumentError(f"argument {name!r} lies on {where}, and this kernel runs on device {self.device}")
+        b = self.binary
+        with ensure_context(self.device):
+            loaded = load(b.cubin, self.kernel.name, self.device, b.shared_bytes)
+            arrays = list(views.values())
+            chosen = launch_stream(arrays, stream)
+            self.prepare_outputs(views, chosen)
+            params = self._packer.pack(self.values(views, scalars))
+            loaded.launch(self.grid(scalars), self.kernel.threads, params, chosen)
+            release(arrays, chosen, stream)
+
+    def prepare_outputs(self, views: Mapping[str, ArrayView], stream: int) -> None:
+        """Zeroes the tensors that the kernel only adds to; row by row where rows are apart."""
+        from amk.runtime.device import driver
+
+        for p in self.kernel.tensors:
+            v = views[p.name]
+            if p.access != "add" or 0 in v.shape:
+                continue
+            rows, pitch, width = _rows(v)
+            for r in range(rows):
+                driver().fill(v.pointer + r * pitch, 0, width, stream)
+
+    def values(self, views: Mapping[str, ArrayView], scalars: Mapping[str, Any]) -> list[Any]:
+        """Arguments in the kernel's order."""
+        return [views[p.name].pointer if p.shape is not None else scalars[p.name] for p in self.kernel.params]
+
+
+def _rows(v: ArrayView) -> tuple[int, int, int]:
+    """Rows, bytes between rows and bytes of a row of a matrix whose rows are contiguous."""
+    size = nbytes(v.dtype)
+    if len(v.shape) == 2:
+        rows, cols = v.shape
+        return (1, 0, rows * cols * size) if v.strides[0] == cols else (rows, v.strides[0] * size, cols * size)
+    count = 1
+    for n in v.shape:
+        count *= n
+    return 1, 0, count * size
+
+
+def bind(kernel: KernelDescriptor, args: Mapping[str, Any]) -> tuple[dict[str, ArrayView], dict[str, Any]]:
+    """Views and scalars of a call, every declared fact checked. Raises ArgumentError."""
+    known = {p.name for p in kernel.params}
+    if unknown := sorted(args.keys() - known):
+        raise ArgumentError(f"the kernel has no argument {unknown[0]!r}", hint=f"it takes {', '.join(sorted(known))}")
+    views: dict[str, ArrayView] = {}
+    scalars = {p.name: args[p.name] for p in kernel.scalars if p.name in args}
+    for p in kernel.tensors:
+        if p.name not in args:
+            raise ArgumentError(f"argument {p.name!r} is missing")
+        views[p.name] = view(args[p.name], p.name)
+        _take_sizes(p, views[p.name], scalars, kernel)
+    for p in kernel.scalars:
+        check_scalar(p, scalars)
+    for p in kernel.tensors:
+        _check_tensor(p, views[p.name], scalars, kernel)
+    _check_overlap(kernel, views)
+    return views, scalars
+
+
+def _take_sizes(p: Param, v: ArrayView, scalars: dict[str, Any], kernel: KernelDescriptor) -> None:
+    """Gives a value to every size that stands alone in the shape or the strides."""
+    if len(v.shape) != len(p.shape or ()):
+        raise ArgumentError(f"argument {p.name!r} has {len(v.shape)} dimensions; the kernel takes {len(p.shape or ())}")
+    for e, n in (*zip(p.shape or (), v.shape, strict=True), *zip(kernel.strides_of(p), v.strides, strict=True)):
+        if isinstance(e, Var) and e.name not in scalars:
+            scalars[e.name] = n
+
+
+def check_scalar(p: Param, scalars: dict[str, Any]) -> None:
+    """Refuses a scalar outside the range and divisor that were proved; makes floats of float arguments."""
+    value = scalars.get(p.name)
+    if value is None:
+        raise ArgumentError(f"argument {p.name!r} is missing and stands in no shape")
+    if p.dtype in ("f32", "f64"):
+        scalars[p.name] = float(value)
+        return
+    if not isinstance(value, int) or isinstance(value, bool) or not p.min <= value <= p.max or value % p.multiple_of:
+        raise ArgumentError(
+            f"{p.name} = {value!r} is outside what was proved: a multiple of {p.multiple_of} in [{p.min}, {p.max}]"
+        )
+
+
+def _check_tensor(p: Param, v: ArrayView, scalars: dict[str, Any], kernel: KernelDescriptor) -> None:
+    if v.dtype != p.dtype:
+        raise ArgumentError(f"argument {p.name!r} is {v.dtype}; the kernel takes {p.dtype}")
+    want = tuple(_value(e, scalars) for e in p.shape or ())
+    if want != v.shape:
+        raise ArgumentError(f"argument {p.name!r} has shape {v.shape}; the kernel takes {want}")
+    steps = tuple(_value(e, scalars) for e in kernel.strides_of(p))
+    if any(n > 1 and a != b for n, a, b in zip(v.shape, steps, v.strides, strict=True)):
+        raise ArgumentError(f"argument {p.name!r} has strides {v.strides}; the kernel takes {steps}")
+    if v.pointer % p.align and 0 not in v.shape:
+        found = v.pointer & -v.pointer
+        raise ArgumentError(f"argument {p.name!r} is aligned to {found} bytes; the kernel needs {p.align}")
+    if p.access != "read" and v.readonly:
+        raise ArgumentError(f"argument {p.name!r} is read-only, and the kernel writes it")
+    if p.access != "read" and self_overlapping(v):
+        raise ArgumentError(f"argument {p.name!r} has elements that share memory (strides {v.strides})")
+
+
+def _value(e: Expr, scalars: Mapping[str, Any]) -> int:
+    if isinstance(e, Const):
+        return int(e.value)
+    if isinstance(e, Var):
+        return int(scalars[e.name])
+    names = tuple(n for n, x in scalars.items() if isinstance(x, int))
+    return int(function_of((e,), names)(*(scalars[n] for n in names))[0])
+
+
+def _check_overlap(kernel: KernelDescriptor, views: Mapping[str, ArrayView]) -> None:
+    for w in kernel.tensors:
+        if w.access == "read":
+            continue
+        for other in kernel.tensors:
+            if other.name != w.name and overlap(views[w.name], views[other.name]):
+                message = f"{w.name!r} is written and overlaps {other.name!r}"
+                raise ArgumentError(message, hint="pass a copy of one of them")
+
+
+def execute_on_cpu(
+    kernel: KernelDescriptor, views: Mapping[str, ArrayView], scalars: Mapping[str, Any],
+    budget: int | None = CPU_LANE_OPS,
+) -> None:  # fmt: skip
+    """Runs the kernel on the CPU executor. Raises EnvironmentProblem above the budget of lane operations."""
+    from amk.harness.interpret import estimate_lane_ops, run
+
+    for name, v in views.items():
+        if v.device is not None:
+            raise ArgumentError(f"argument {name!r} lies on device {v.device}, and this kernel runs on the CPU")
+    sizes = {n: x for n, x in scalars.items() if isinstance(x, int)}
+    cost = estimate_lane_ops(kernel, sizes)
+    if budget is not None and cost > budget:
+        raise EnvironmentProblem(
+            f"the CPU executor would take about {cost / CPU_LANE_OPS:.0f} minutes for this call",
+            hint="use a GPU, a smaller problem, or AutoMegaKernelGEMM(cpu_budget=None)",
+        )
+    arrays = {name: as_numpy(v) for name, v in views.items()}
+    for p in kernel.tensors:
+        if p.access == "add":
+            arrays[p.name][...] = 0
+    run(kernel, {**arrays, **scalars})
