@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any
 
 from amk.dsl.evaluate import function_of
@@ -179,7 +180,7 @@ def _access(kernel: KernelDescriptor, pointer: str, what: str, ref: Elem, width:
     space, lanes = kernel.space(ref), _lanes(kernel, ref)
     if lanes is None:
         return AccessFact(pointer, what, str(ref), space, width, None, "unknown")
-    steps = {b - a for a, b in zip(lanes, lanes[1:], strict=False)}
+    steps = {b - a for a, b in pairwise(lanes)}
     stride = steps.pop() if len(steps) == 1 else 0 if not steps else None
     if space == "shared":
         return AccessFact(pointer, what, str(ref), space, width, stride, _banks(lanes, width))

@@ -66,14 +66,14 @@ class GemmSchedule(Schedule):
 
     bm: Literal[16, 32, 64, 128, 256] = 128
     bn: Literal[16, 32, 64, 128, 256] = 128
-    bk: Literal[8, 16, 32] = 16
-    tm: Literal[2, 4, 8, 16] = 8
+    bk: Literal[8, 16, 32] = 32
+    tm: Literal[2, 4, 8, 16] = 16
     tn: Literal[2, 4, 8, 16] = 8
     vec_width: Literal[1, 2, 4] = 4
-    stages: Annotated[int, Field(ge=1, le=8)] = 2
+    stages: Annotated[int, Field(ge=1, le=8)] = 3
     double_buffer: bool = False
-    swizzle: bool = True
-    pad: Annotated[int, Field(ge=0, le=32)] = 0
+    swizzle: bool = False
+    pad: Literal[0, 4, 8, 12] = 0
     unroll: Literal[1, 2, 4, "full"] = 1
     serpentine: bool = True
     order: Literal["interleaved", "rows"] = "interleaved"
@@ -126,24 +126,35 @@ class _Operand:
         self.k, self.s, self.tensor, self.k_contiguous, self.rows, self.per = k, s, tensor, k_contiguous, rows, per
         shape = (s.slots, rows, s.bk) if k_contiguous else (s.slots, s.bk, rows)
         bits = (s.bk // 4).bit_length() - 1
-        layout = Swizzle(bits=bits, base=2, shift=3) if s.swizzle and k_contiguous and bits else None
-        self.tile = k.shared(name, "f32", shape, layout=layout or (Padded(pad=s.pad) if s.pad else None))
+        layout = None if not k_contiguous else Padded(pad=s.pad) if s.pad else None
+        if k_contiguous and s.swizzle and bits:
+            layout = Swizzle(bits=bits, base=2, shift=3)
+        self.tile = k.shared(name, "f32", shape, layout=layout)
+        self.sources: list[Handle] = []
         self.vec = 1 if k_contiguous else gcd(4, per)
         self.group = min(per, 4) if name == "a" else per  # A is read in groups of rows, the next ahead of its use
         shape = (self.group, 4) if k_contiguous else (4, self.group)
         self.regs = k.registers(f"r{name}", "f32", (2 if self.group < per else 1, *shape))
 
-    def fetch(self, origin: Expr, limit: Expr, k0: Expr, slot: Expr, size_k: Expr, lead: tuple[Expr, ...]) -> None:
+    def aim(self, origin: Expr, lead: tuple[Expr, ...]) -> None:
+        """Keeps the address of each of the thread's vectors at k = 0, for rows `origin` on."""
+        for row, col in self.vectors():
+            where = (origin + row, col) if self.k_contiguous else (row, origin + col)
+            self.sources.append(self.k.view("from", self.tensor[(*lead, *where)]))
+
+    def vectors(self) -> list[tuple[Expr, Expr]]:
+        """Row and column in the stored tile of each vector the thread copies."""
+        outer, inner = (self.rows, self.s.bk) if self.k_contiguous else (self.s.bk, self.rows)
+        return list(idioms.spread(self.k.t, self.s.threads, outer, inner, self.s.vec_width))
+
+    def fetch(self, origin: Expr, limit: Expr, k0: Expr, slot: Expr, size_k: Expr) -> None:
         """Copies one tile: rows `origin` on (below `limit`), k from `k0` on (below `size_k`), zeros outside."""
-        s, v = self.s, self.s.vec_width
-        outer, inner = (self.rows, s.bk) if self.k_contiguous else (s.bk, self.rows)
-        for row, col in idioms.spread(self.k.t, s.threads, outer, inner, v):
+        for source, (row, col) in zip(self.sources, self.vectors(), strict=True):
             r, kk = (row, col) if self.k_contiguous else (col, row)
-            where = (origin + r, k0 + kk)
-            source = where if self.k_contiguous else where[::-1]
+            moved = source[0, k0] if self.k_contiguous else source[k0, 0]
             self.k.call(
-                f"cp.async.{4 * v}", {"dst": self.tile[slot, row, col], "src": self.tensor[(*lead, *source)]},
-                when=both(where[0] < limit, where[1] < size_k),
+                f"cp.async.{4 * self.s.vec_width}", {"dst": self.tile[slot, row, col], "src": moved},
+                when=both(origin + r < limit, k0 + kk < size_k),
             )  # fmt: skip
 
     def read(self, slot: Expr, q: Expr, coord: list[Expr], g: int = 0) -> None:
@@ -165,7 +176,7 @@ class _Operand:
 def build(p: Gemm, s: GemmSchedule, target: Target) -> KernelDescriptor:
     """The kernel of a schedule. Raises ArgumentError for choices that contradict each other or the problem."""
     _refuse(p, s)
-    k = KernelBuilder(_name(p, s), target=target.architecture.name, threads=s.threads, min_blocks=_blocks(s))
+    k = KernelBuilder(_name(p, s), target=target.architecture.name, threads=s.threads)
     v = s.vec_width
     # Tiles of rows lie on grid y or z and, in a batch, tiles of columns too: both stop at 65,535.
     M = _size(k, s, "M", p.m, v if p.trans_a else 1, min(LARGEST, 65535 * s.bm))
@@ -190,10 +201,13 @@ def build(p: Gemm, s: GemmSchedule, target: Target) -> KernelDescriptor:
         k.store(acc[i.var, j.var], 0.0)
     first, steps = _steps(k, p, s, K)
 
+    a.aim(m0, lead)
+    b.aim(n0, lead)
+
     def fetch(step: Expr, slot: Expr) -> None:
         k0 = (first + step) * s.bk
-        a.fetch(m0, M, k0, slot, K, lead)
-        b.fetch(n0, N, k0, slot, K, lead)
+        a.fetch(m0, M, k0, slot, K)
+        b.fetch(n0, N, k0, slot, K)
 
     def multiply(g: int, kk: int) -> None:
         with k.loop("i", 0, a.group, unroll="full") as i, k.loop("j", 0, s.tn, unroll="full") as j:
@@ -241,11 +255,6 @@ def cdiv_int(a: int, b: int) -> int:
 def _name(p: Gemm, s: GemmSchedule) -> str:
     layout = ("t" if p.trans_a else "n") + ("t" if p.trans_b else "n")
     return f"gemm_f32_{layout}_{s.bm}x{s.bn}x{s.bk}"
-
-
-def _blocks(s: GemmSchedule) -> int:
-    """Blocks per SM to ask the register allocator for: as many as the accumulators leave room for."""
-    return 2 if s.tm * s.tn <= 64 and s.threads <= 256 else 1
 
 
 def _tensors(

@@ -9,6 +9,7 @@ Raises:  LaunchError with `status`, the driver's own name of the fault · Enviro
 
 from __future__ import annotations
 
+import contextlib
 from importlib import metadata
 from typing import Any, Literal
 
@@ -170,7 +171,7 @@ class Driver:
     def function(self, module: Any, name: str) -> Any:
         """The entry point, loaded at once: lazy loading would otherwise fall into the first launch."""
         function = self._check(self._api.cuModuleGetFunction(module, name.encode()), f"finding kernel {name!r}")
-        if hasattr(self._api, "cuFuncLoad"):
+        with contextlib.suppress(AttributeError, RuntimeError):  # bindings or a driver from before CUDA 12.4
             self._check(self._api.cuFuncLoad(function), f"loading kernel {name!r}")
         return function
 

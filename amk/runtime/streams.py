@@ -96,10 +96,16 @@ def release(views: Sequence[ArrayView], chosen: int, stream: object = None) -> N
 
 def _producers(views: Sequence[ArrayView], stream: object) -> set[int]:
     """Streams with unfinished business in `views`. One framework alone is ordered by its current stream."""
-    found = {view.stream for view in views if view.stream is not None and view.device is not None}
-    if stream is None and {"torch", "cupy"} <= {view.framework for view in views if view.device is not None}:
-        pairs = {(view.framework, view.device) for view in views if view.device is not None}
-        found |= {_framework_stream(made, device) for made, device in pairs if made in ("torch", "cupy")}
+    found, made = set(), set()
+    for view in views:
+        if view.device is None:
+            continue
+        if view.stream is not None:
+            found.add(view.stream)
+        elif view.framework in ("torch", "cupy"):
+            made.add((view.framework, view.device))
+    if stream is None and len(made) > 1:
+        found.update(_framework_stream(framework, device) for framework, device in made)
     return found
 
 

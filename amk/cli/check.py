@@ -1,0 +1,142 @@
+"""`amk check`: descriptor files come in, findings in one of four formats come out, all in one process.
+
+What is hidden by --select or --ignore is not shown, but is still a fault: it keeps its exit code and never gets a
+certificate. (A warning that --strict would count is the exception: hidden, it does not count.)
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, cast
+
+from amk.cli.inputs import Document, find_files, find_targets, read_document
+from amk.cli.output import clean, complain_line, say
+from amk.cli.render_report import FORMATS, Checked
+from amk.errors import DescriptorError, InputError, Refused
+from amk.harness.diagnostics import Diagnostic, Report
+
+if TYPE_CHECKING:
+    from amk.dsl.kernel import KernelDescriptor
+    from amk.dsl.target import Target
+    from amk.harness.context import ProverChoice
+
+__all__ = ["add_check", "check_documents", "worst"]
+
+_CODE = re.compile(r"AMK\d{0,3}", re.ASCII)
+
+
+def add_check(parser: ArgumentParser, argv: Sequence[str]) -> None:
+    """The options of `amk check`."""
+    parser.add_argument("files", nargs="+", metavar="FILE", help="descriptors, folders of *.amk.json, or - for stdin")
+    parser.add_argument("--target", action="append", default=[], help="GPU or architecture; repeatable; or: all")
+    parser.add_argument("--format", choices=tuple(FORMATS), default="text")
+    parser.add_argument("--json", action="store_const", dest="format", const="json", help="the same as --format json")
+    parser.add_argument("--select", action="append", default=[], metavar="CODES", help="show only these: AMK3,AMK201")
+    parser.add_argument("--ignore", action="append", default=[], metavar="CODES", help="do not show these")
+    parser.add_argument("--certify", action="store_true", help="prove bounds by Z3 too, and compare meaning")
+    parser.add_argument("--prover", choices=("auto", "z3", "both"), default="auto")
+    parser.add_argument("--strict", action="store_true", help="warnings count as findings")
+    parser.set_defaults(run=run_check)
+
+
+def run_check(args: Namespace) -> int:
+    """Checks every file on every target; the worst exit code."""
+    shown = _codes(args.select), _codes(args.ignore)
+    targets = find_targets(args.target)
+    results = [
+        r.filtered(*shown, strict=args.strict)
+        for r in check_documents(args.files, targets, prover=args.prover, certify=args.certify)
+    ]
+    say(FORMATS[args.format](results), end="")
+    return worst(r.code for r in results)
+
+
+def worst(codes: Iterator[int] | Sequence[int]) -> int:
+    """The code of several results together: 4 > 2 > 1 > 3 > 0."""
+    found = set(codes)
+    return next((c for c in (4, 2, 1, 3) if c in found), 0)
+
+
+def _codes(values: Sequence[str]) -> tuple[str, ...]:
+    found = tuple(code.strip().upper() for value in values for code in value.split(",") if code.strip())
+    for code in found:
+        if not _CODE.fullmatch(code):
+            raise InputError(f"{code[:40]!r} is no rule code", hint="give codes or their beginnings, as AMK3 or AMK301")
+    return found
+
+
+def check_documents(
+    paths: Sequence[str], targets: Sequence[Target | None], *, prover: str = "auto", certify: bool = False
+) -> Iterator[Checked]:
+    """One result for each file and target, in order; a file that does not read is a result too."""
+    for path in find_files(paths):
+        try:
+            document = read_document(path)
+        except DescriptorError as fault:
+            yield _unreadable(Document(path, b""), fault)
+            continue
+        try:
+            kernel = document.kernel
+        except DescriptorError as fault:
+            yield _unreadable(document, fault)
+            continue
+        except Exception as fault:
+            yield _our_fault(document, "", fault)
+            continue
+        for target in targets:
+            yield _check_one(document, kernel, target, prover, certify)
+
+
+def _check_one(d: Document, kernel: KernelDescriptor, target: Target | None, prover: str, certify: bool) -> Checked:
+    try:
+        return _certify(d, kernel, target) if certify else _check(d, kernel, target, prover)
+    except DescriptorError as fault:
+        return _unreadable(d, fault)
+    except InputError as fault:
+        return _unreadable(d, DescriptorError(fault.message, pointer="/target", hint=fault.hint))
+    except Exception as fault:
+        return _our_fault(d, target.name if target else kernel.target, fault)
+
+
+def _check(d: Document, kernel: KernelDescriptor, target: Target | None, prover: str) -> Checked:
+    from amk.harness.check import check
+
+    report = check(kernel, target, prover=cast("ProverChoice", prover))
+    return Checked(d, report, report.exit_code())
+
+
+def _certify(d: Document, kernel: KernelDescriptor, target: Target | None) -> Checked:
+    from amk import certify
+
+    try:
+        certificate = certify(kernel, target)
+    except Refused as fault:
+        if fault.report is None:
+            raise
+        report = fault.report
+        return Checked(d, report, report.exit_code() or fault.exit_code, refused=fault.message)
+    report = certificate.report
+    return Checked(d, report, report.exit_code(), certificate=certificate.digest, meaning=certificate.meaning)
+
+
+def _unreadable(d: Document, fault: DescriptorError) -> Checked:
+    suffix = f" ({d.path}, line {fault.line}, column {fault.column})"
+    message = fault.message.removesuffix(suffix)
+    finding = Diagnostic(fault.code, "unusable descriptor", "error", message, fault.pointer, hint=fault.hint)
+    place = (fault.line, fault.column) if fault.line else None
+    return Checked(d, Report("", "", "", (finding,)), 2, place=place)
+
+
+def _our_fault(d: Document, target: str, fault: Exception) -> Checked:
+    if os.environ.get("AMK_DEBUG") == "1":
+        raise fault
+    from amk.cli.output import report_fault
+
+    complain_line(f"amk: {clean(d.path, 300)}:")
+    report_fault(fault)
+    message = f"amk itself failed: {type(fault).__name__}: {clean(str(fault), 300)}"
+    finding = Diagnostic("AMK900", "fault of amk", "error", message, hint="send the file that standard error names")
+    return Checked(d, Report("", "", target, (finding,)), 4)

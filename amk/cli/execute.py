@@ -1,0 +1,320 @@
+"""`amk run` and `amk bench`: an operator on random data against its float64 reference, a descriptor on given arrays,
+and an operator against a peer."""
+
+from __future__ import annotations
+
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from amk.cli.output import clean, say, say_json, table
+from amk.errors import ArgumentError, EnvironmentProblem, InputError
+
+if TYPE_CHECKING:
+    from amk.ops.family import Problem
+
+__all__ = ["add_bench", "add_run", "run_operator"]
+
+
+# ---------------------------------------------------------------------------------------------------------------- run
+def add_run(parser: ArgumentParser, argv: Sequence[str]) -> None:
+    """The options of `amk run`: those of an operator's problem, or the arguments of a descriptor."""
+    from amk.cli.options import add_problem, find_family, named_operator
+
+    parser.add_argument("what", metavar="OPERATOR|FILE")
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of random data")
+    parser.add_argument("--json", action="store_true")
+    if name := named_operator(argv):
+        add_problem(parser, find_family(name))
+        parser.set_defaults(run=run_operator_command)
+        return
+    parser.add_argument("--arg", action="append", default=[], metavar="NAME=VALUE", help="a .npy file or a number")
+    parser.add_argument("--out", action="append", default=[], metavar="NAME=FILE", help="where to write an array")
+    parser.set_defaults(run=run_file)
+
+
+def run_operator_command(args: Namespace) -> int:
+    """Runs an operator on random data; 1 if the result is outside the tolerance."""
+    from amk.cli.options import find_family, problem_of
+
+    facts = run_operator(args.what, problem_of(args, find_family(args.what)), device=args.device, seed=args.seed)
+    if args.json:
+        say_json(facts)
+    else:
+        say(table([(k, _short(v)) for k, v in facts.items()]))
+    return 0 if facts["right"] else 1
+
+
+def _short(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else ", ".join(value) if isinstance(value, list) else str(value)
+
+
+def run_operator(name: str, problem: Problem, *, device: str = "auto", seed: int = 0) -> dict[str, Any]:
+    """What one run did: executor, kernel, seconds, and the relative error against float64 with its limit."""
+    import numpy as np
+
+    from amk.cli.options import find_family
+
+    family = find_family(name)
+    if name != "gemm":
+        raise InputError(
+            f"`amk run {name}` is not there yet", hint="amk new makes the descriptor, amk run FILE runs it"
+        )
+    from amk import AutoMegaKernelGEMM
+
+    gemm, data = AutoMegaKernelGEMM(device=_device(device)), _gemm_data(problem, seed)
+    c = data.get("C")
+    before = None if c is None else c.copy()
+    alpha, beta = data["alpha"], data["beta"]
+    got = gemm.run(data["A"], data["B"], c, alpha=alpha, beta=beta)
+    want = family.reference({"A": data["A"], "B": data["B"], "C": before, "alpha": alpha, "beta": beta})["C"]
+    size = float(np.linalg.norm(want)) or 1.0
+    error, limit = float(np.linalg.norm(np.asarray(got, np.float64) - want)) / size, family.tolerance.relative(problem)
+    last = gemm.last
+    return {
+        "operator": name, "executor": last.executor, "kernel": last.kernel, "seconds": last.seconds,
+        "copies": list(last.copies), "error": error, "tolerance": limit, "right": bool(error <= limit),
+    }  # fmt: skip
+
+
+def _device(text: str) -> str | int:
+    return int(text) if text.isdigit() else text
+
+
+def _gemm_data(problem: Any, seed: int) -> dict[str, Any]:
+    """Random operands as they are stored, seen as op(A) and op(B)."""
+    import numpy as np
+
+    random = np.random.default_rng(seed)
+
+    def operand(rows: int, cols: int, lead: int, turned: bool) -> Any:
+        stored = (cols, rows) if turned else (rows, cols)
+        whole = random.standard_normal((problem.batch, stored[0], max(lead, stored[1])), dtype=np.float32)
+        part = whole[:, :, : stored[1]] if problem.batch > 1 else whole[0, :, : stored[1]]
+        return np.swapaxes(part, -1, -2) if turned else part
+
+    p = problem
+    data = {"A": operand(p.m, p.k, p.lda, p.trans_a), "B": operand(p.k, p.n, p.ldb, p.trans_b), "alpha": 1.0}
+    if p.beta == "any" or p.ldc:
+        data["C"] = operand(p.m, p.n, p.ldc, False)
+    return data | {"beta": 0.5 if p.beta == "any" else 0.0}
+
+
+# ------------------------------------------------------------------------------------------------- run: a descriptor
+def run_file(args: Namespace) -> int:
+    """Runs a descriptor on the given arguments; an operator's descriptor is compared with its reference."""
+    import amk
+    from amk.cli.inputs import read_kernel
+
+    kernel = read_kernel(args.what)
+    given = dict(map(_pair, args.arg))
+    values = {name: _value(name, text) for name, text in given.items()}
+    outputs = dict(map(_pair, args.out))
+    _fill(kernel, values, outputs)
+    call = amk.compile(kernel, device=_device(args.device))
+    before = {n: v.copy() if hasattr(v, "shape") else v for n, v in values.items()}
+    start = time.perf_counter()
+    _call(call, kernel, values)
+    facts: dict[str, Any] = {"kernel": kernel.name, "executor": "cpu" if call.device is None else "cuda"}
+    facts |= {"seconds": time.perf_counter() - start, "wrote": _save(values, outputs)}
+    facts |= _compared(kernel, before, values)
+    if args.json:
+        say_json(facts)
+    else:
+        say(table([(k, _short(v)) for k, v in facts.items()]))
+    return 0 if facts["right"] in (True, None) else 1
+
+
+def _compared(kernel: Any, before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    """Largest relative error against the operator's float64 reference; `right` is None where there is none."""
+    import numpy as np
+
+    from amk.ops import REGISTRY
+
+    if kernel.origin is None or kernel.origin.operator not in REGISTRY:
+        return {"right": None, "compared": "no: the descriptor names no operator"}
+    family = REGISTRY[kernel.origin.operator]
+    problem = family.problem.model_validate(kernel.origin.problem)
+    want = family.reference({**kernel.origin.problem, **before, "beta": before.get("beta", 0.0)})
+    errors = [
+        float(np.linalg.norm(np.asarray(after[n], np.float64) - w)) / (float(np.linalg.norm(w)) or 1.0)
+        for n, w in want.items()
+    ]
+    limit = family.tolerance.relative(problem.model_copy(update=_actual(problem, before)))
+    error = max(errors, default=0.0)
+    return {"error": error, "tolerance": limit, "right": bool(error <= limit)}
+
+
+def _actual(problem: Any, given: dict[str, Any]) -> dict[str, int]:
+    """The problem's sizes as this run had them (they are parameters of a symbolic kernel)."""
+    a = given.get("A")
+    return {} if a is None or not hasattr(problem, "k") else {"k": a.shape[-2 if problem.trans_a else -1]}
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, found, value = text.partition("=")
+    if not found or not name or not value:
+        raise InputError(f"{clean(text, 60)!r} is no NAME=VALUE", hint="as in --arg x=a.npy --arg n=5")
+    return name, value
+
+
+def _value(name: str, text: str) -> Any:
+    """A number, or the array of a .npy file (never a pickle)."""
+    import numpy as np
+
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    try:
+        return np.load(text, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as fault:
+        why = fault.strerror if isinstance(fault, OSError) and fault.strerror else str(fault)
+        raise InputError(f"--arg {name}: cannot read {text}: {why}", hint="give a number or a .npy file") from None
+
+
+def _fill(kernel: Any, values: dict[str, Any], outputs: dict[str, str]) -> None:
+    """Arrays that are only written and were not given are made, where the given sizes tell their shape."""
+    import numpy as np
+
+    from amk.dsl.evaluate import function_of
+    from amk.dsl.types import DTYPES
+    from amk.runtime.arrays import view
+
+    known = {p.name for p in kernel.params}
+    for name in (*values, *outputs):
+        if name not in known:
+            raise InputError(f"the kernel has no argument {clean(name, 60)!r}", hint=f"it has: {', '.join(known)}")
+    sizes = _sizes(kernel, {n: view(v, n).shape for n, v in values.items() if hasattr(v, "shape")})
+    sizes |= {n: v for n, v in values.items() if isinstance(v, int)}
+    for p in kernel.tensors:
+        if p.name in values or p.access not in ("write", "add") or p.strides is not None:
+            continue
+        try:
+            shape = function_of(tuple(p.shape), tuple(sizes))(*sizes.values())
+        except ValueError as fault:
+            raise InputError(f"the shape of {p.name} is not known: {fault}", hint=f"--arg {p.name}=FILE.npy") from None
+        values[p.name] = np.zeros(shape, DTYPES[p.dtype].numpy)
+
+
+def _sizes(kernel: Any, shapes: dict[str, tuple[int, ...]]) -> dict[str, int]:
+    """Sizes that stand alone in the shape of a given array."""
+    out: dict[str, int] = {}
+    for p in kernel.tensors:
+        for term, extent in zip(p.shape, shapes.get(p.name, ()), strict=False):
+            if getattr(term, "name", None):
+                out.setdefault(term.name, extent)
+    return out
+
+
+def _call(call: Callable[..., None], kernel: Any, values: dict[str, Any]) -> None:
+    """Runs it where the arrays can go: on a GPU they are moved there and back."""
+    index = getattr(call, "device", None)
+    if index is None:
+        call(**values)
+        return
+    try:
+        import torch
+    except ImportError:
+        raise EnvironmentProblem(
+            "host arrays on a GPU need torch here", hint="--device cpu, or install torch"
+        ) from None
+    there: dict[str, Any] = {
+        n: torch.from_numpy(v).cuda(index) if hasattr(v, "shape") else v for n, v in values.items()
+    }
+    call(**there)
+    torch.cuda.synchronize()
+    for p in kernel.tensors:
+        if p.access != "read":
+            values[p.name][...] = there[p.name].cpu().numpy()
+
+
+def _save(values: dict[str, Any], outputs: dict[str, str]) -> list[str]:
+    import io
+
+    import numpy as np
+
+    from amk.cli.make import write_file
+
+    for name, path in outputs.items():
+        if not hasattr(values.get(name), "shape"):
+            raise ArgumentError(f"--out {name}: that is no array of this run", hint=f"--arg {name}=FILE.npy")
+        buffer = io.BytesIO()
+        np.save(buffer, values[name], allow_pickle=False)
+        write_file(path, buffer.getvalue())
+    return [clean(path, 300) for path in outputs.values()]
+
+
+# -------------------------------------------------------------------------------------------------------------- bench
+def add_bench(parser: ArgumentParser, argv: Sequence[str]) -> None:
+    """The options of `amk bench`."""
+    from amk.cli.options import add_problem, find_family, named_operator
+    from amk.ops import REGISTRY
+
+    parser.add_argument("operator", metavar="OPERATOR", help=f"one of: {', '.join(REGISTRY)}")
+    parser.add_argument("--against", choices=("cublas",), default="cublas")
+    parser.add_argument("--rounds", type=int, default=30, metavar="N")
+    parser.add_argument("--cold", action="store_true", help="flush the caches before every call")
+    parser.add_argument("--json", action="store_true")
+    if name := named_operator(argv):
+        add_problem(parser, find_family(name))
+    parser.set_defaults(run=run_bench)
+
+
+def run_bench(args: Namespace) -> int:
+    """Measures ours against the peer, paired and interleaved."""
+    from amk.cli.options import find_family, problem_of
+
+    family = find_family(args.operator)
+    problem = problem_of(args, family)
+    facts = _bench(problem, args)
+    if args.json:
+        say_json(facts)
+        return 0
+    a, b, ratio = facts["a_us"], facts["b_us"], facts["speedup"]
+    work = family.flops(problem)
+    rows = [
+        (args.against, f"{a['median']:.1f}", f"{work / a['median'] / 1e6:.2f}"),
+        ("amk", f"{b['median']:.1f}", f"{work / b['median'] / 1e6:.2f}"),
+    ]
+    say(f"{facts['device']}, driver {facts['driver']}, SM clock {facts['sm_clock_mhz']} MHz, {facts['rounds']} rounds")
+    say(table(rows, ("", "us", "TFLOP/s")))
+    say(f"amk is {ratio['median']:.3f} x as fast (95 %: {ratio['low']:.3f} to {ratio['high']:.3f})")
+    return 0
+
+
+def _bench(problem: Any, args: Namespace) -> dict[str, Any]:
+    from amk.runtime.device import probe
+
+    status = probe()
+    if not status.available:
+        raise EnvironmentProblem(f"amk bench needs a GPU: {status.reason}", hint=status.hint or "amk doctor")
+    try:
+        import torch
+    except ImportError:
+        raise EnvironmentProblem("cuBLAS is called through torch here", hint='pip install "amk[torch]"') from None
+    from amk import AutoMegaKernelGEMM
+    from amk.agents.measure import measure_pair, summarise
+    from amk.runtime.device import current_device
+
+    torch.backends.cuda.matmul.allow_tf32 = False
+    data = _gemm_data(problem, 0)
+    a, b = (torch.from_numpy(data[n]).cuda() for n in "AB")
+    c = torch.empty((*a.shape[:-1], b.shape[-1]), device=a.device)
+    gemm = AutoMegaKernelGEMM()
+    with _clock(current_device(), torch.cuda.current_stream().cuda_stream) as clock:
+        timing = measure_pair(
+            lambda: torch.matmul(a, b, out=c), lambda: gemm.run(a, b, c), clock=clock, rounds=args.rounds,
+            cold=args.cold,
+        )  # fmt: skip
+        facts = summarise(timing, clock)
+    return {"problem": problem.model_dump(), "against": args.against, "kernel": gemm.last.kernel, **facts}
+
+
+def _clock(index: int, stream: int) -> Any:
+    from amk.agents.clocks import CudaEventClock
+
+    return CudaEventClock(index, stream)

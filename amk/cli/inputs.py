@@ -1,0 +1,110 @@
+"""What a command was given: paths come in, descriptors with their text come out; target names become Targets."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from amk.errors import DescriptorError, InputError
+
+if TYPE_CHECKING:
+    from amk.dsl.kernel import KernelDescriptor
+    from amk.dsl.source import Locator
+    from amk.dsl.target import Target
+
+__all__ = ["SUFFIX", "Document", "find_files", "find_targets", "read_document", "read_kernel"]
+
+SUFFIX = ".amk.json"
+
+
+@dataclass(frozen=True)
+class Document:
+    """A descriptor file: the path as it was given, and its bytes."""
+
+    path: str
+    data: bytes
+
+    @property
+    def kernel(self) -> KernelDescriptor:
+        """The kernel in it; DescriptorError with line and column if it does not read."""
+        from amk.dsl.kernel import KernelDescriptor
+
+        return KernelDescriptor.from_json(self.data, name=self.path)
+
+    @property
+    def text(self) -> str:
+        return self.data.decode("utf-8", "replace")
+
+    @cached_property
+    def lines(self) -> list[str]:
+        return self.text.split("\n")
+
+    def place(self, pointer: str) -> tuple[int, int]:
+        """Line and column of a JSON pointer, from 1."""
+        return self._locator(pointer)
+
+    @cached_property
+    def _locator(self) -> Locator:
+        from amk.dsl.source import Locator
+
+        return Locator(self.text)
+
+
+def find_files(paths: Sequence[str]) -> Iterator[str]:
+    """Named files as they are, folders as the `*.amk.json` in them (in a fixed order), `-` as standard input."""
+    for path in paths:
+        if path != "-" and os.path.isdir(path):
+            yield from _in_folder(path)
+        else:
+            yield path
+
+
+def _in_folder(folder: str) -> list[str]:
+    found = sorted(
+        os.path.join(base, name) for base, _, names in os.walk(folder) for name in names if name.endswith(SUFFIX)
+    )
+    if not found:
+        raise InputError(f"the folder {folder} has no *{SUFFIX} file", hint="name the files, or end their names so")
+    return found
+
+
+def read_document(path: str) -> Document:
+    """The bytes of a file or of standard input; no more than a descriptor may have."""
+    from amk.dsl.source import MAX_BYTES
+
+    if path == "-":
+        return Document("<stdin>", sys.stdin.buffer.read(MAX_BYTES + 1))
+    try:
+        with open(path, "rb") as file:
+            return Document(path, file.read(MAX_BYTES + 1))
+    except (OSError, ValueError) as e:
+        why = e.strerror if isinstance(e, OSError) else str(e)
+        raise DescriptorError(f"cannot read {path}: {why}", hint="give the path of a descriptor file") from None
+
+
+def read_kernel(path: str) -> KernelDescriptor:
+    """The kernel in a file."""
+    return read_document(path).kernel
+
+
+def find_targets(names: Sequence[str]) -> tuple[Target | None, ...]:
+    """Targets by name or file; `all` is every architecture; nothing named is (None,): the descriptor's own."""
+    from amk.dsl.target import Target
+
+    out: list[Target] = []
+    for name in names:
+        if name == "all":
+            out += [t for t in Target.all() if t.name == t.architecture.name]
+        else:
+            out.append(_target(name))
+    return tuple({t.name: t for t in out}.values()) or (None,)
+
+
+def _target(name: str) -> Target:
+    from amk.dsl.target import Target
+
+    return Target.load(name) if name.endswith(".json") else Target.find(name)

@@ -1,0 +1,107 @@
+"""`amk COMMAND …`: arguments come in, an exit code comes out.
+
+Only the module of the command that was asked for is imported, so that `amk --version` and `amk check` stay quick.
+
+Exit codes, of every command: 0 no error finding · 1 error finding, refused kernel or wrong result · 2 unusable input,
+arguments or environment · 3 only undecided · 4 our own fault · 130 interrupted
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NoReturn
+
+from amk import __version__
+from amk.cli.output import complain, complain_line, flush, report_fault, say, tolerate_any_text
+
+__all__ = ["COMMANDS", "main"]
+
+# Command: the module that has its `add_COMMAND`, and what it does.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": ("demo", "the whole flow on this machine, in under a minute"),
+    "check": ("check", "check descriptors: bounds, races, barriers, resources"),
+    "describe": ("manual", "what a kernel does: grid, loops, accesses, synchronisation"),
+    "explain": ("manual", "the manual page of a rule"),
+    "rules": ("manual", "every rule"),
+    "schema": ("manual", "the JSON Schema of a descriptor"),
+    "targets": ("manual", "the GPUs that are known, or the one in this machine"),
+    "new": ("make", "a descriptor for an operator, as the rule agent would build it"),
+    "emit": ("make", "the CUDA text of a certified kernel"),
+    "compile": ("make", "a cubin, with its registers, spills, shared memory and occupancy"),
+    "run": ("execute", "run an operator or a descriptor, and compare"),
+    "bench": ("execute", "measure an operator against a peer (needs a GPU)"),
+    "cache": ("cache", "list, clean or verify the cache"),
+    "doctor": ("doctor", "what this machine has and lacks, and what to install"),
+}
+
+
+class _Parser(ArgumentParser):
+    """Complains as everything here does: what is wrong, and what to try."""
+
+    def error(self, message: str) -> NoReturn:
+        from amk.errors import InputError
+
+        raise InputError(message, hint=f"{self.prog} --help")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command. Never raises, but for AMK_DEBUG=1, where our own faults keep their traceback."""
+    tolerate_any_text()
+    try:
+        code = _dispatch(list(sys.argv[1:] if argv is None else argv))
+    except SystemExit as end:  # argparse: 0 for --help, 2 for a bad argument
+        code = end.code if isinstance(end.code, int) else 2
+    except KeyboardInterrupt:
+        complain_line("amk: interrupted")
+        code = 130
+    except Exception as fault:
+        code = _failed(fault)
+    return flush(code)
+
+
+def _failed(fault: Exception) -> int:
+    from amk.errors import AmkError
+
+    if isinstance(fault, AmkError):
+        complain(fault)
+        return fault.exit_code
+    return report_fault(fault)
+
+
+def _dispatch(argv: list[str]) -> int:
+    if not argv or argv[0] in ("-h", "--help", "help"):
+        say(_help())
+        return 0 if argv else 2
+    if argv[0] in ("-V", "--version"):
+        say(f"amk {__version__}")
+        return 0
+    if argv[0] not in COMMANDS:
+        return _unknown(argv[0])
+    module, summary = COMMANDS[argv[0]]
+    about = f"{summary[0].upper()}{summary[1:]}."
+    parser = _Parser(prog=f"amk {argv[0]}", description=about, allow_abbrev=False)
+    getattr(import_module(f"amk.cli.{module}"), f"add_{argv[0]}")(parser, argv[1:])
+    args = parser.parse_args(argv[1:])
+    code: int = args.run(args)
+    return code
+
+
+def _help() -> str:
+    rows = "\n".join(f"  {name:<10} {summary}" for name, (_, summary) in COMMANDS.items())
+    return (
+        "usage: amk COMMAND …\n\nGenerated GPU kernels that come with a proof.\n\n"
+        f"{rows}\n\n  amk COMMAND --help   the options of a command\n  amk --version        the version\n\n"
+        "exit codes: 0 fine, 1 a fault was found, 2 unusable input, 3 undecided, 4 our own fault, 130 interrupted"
+    )
+
+
+def _unknown(name: str) -> int:
+    import difflib
+
+    from amk.errors import InputError
+
+    close = difflib.get_close_matches(name, COMMANDS, 1)
+    raise InputError(f"there is no command {name[:40]!r}", hint=f"amk {close[0]}" if close else "amk --help")

@@ -1,0 +1,201 @@
+"""`amk new`, `emit`, `compile`: an operator becomes a descriptor, the descriptor CUDA text, the text a cubin."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from amk.cli.output import clean, complain_line, say, say_json, table
+from amk.errors import EnvironmentProblem, InputError
+
+if TYPE_CHECKING:
+    from amk.dsl.kernel import KernelDescriptor
+    from amk.dsl.target import Target
+
+__all__ = ["Built", "add_compile", "add_emit", "add_new", "build", "built_table", "write_file"]
+
+
+# ---------------------------------------------------------------------------------------------------------------- new
+def add_new(parser: ArgumentParser, argv: Sequence[str]) -> None:
+    """The options of `amk new`: those of the operator's problem and schedule."""
+    from amk.cli.options import add_problem, add_schedule, find_family, named_operator
+    from amk.ops import REGISTRY
+
+    parser.add_argument("operator", metavar="OPERATOR", help=f"one of: {', '.join(REGISTRY)}")
+    parser.add_argument("--target", default="sm_90a", help="GPU or architecture (default sm_90a)")
+    parser.add_argument("--objective", choices=("throughput", "latency", "energy"), default="throughput")
+    parser.add_argument("--output", "-o", metavar="FILE", help="where to write it (default: standard output)")
+    parser.add_argument("--json", action="store_true", help="a descriptor is JSON anyway")
+    if name := named_operator(argv):
+        add_problem(parser, find_family(name))
+        add_schedule(parser, find_family(name))
+    parser.set_defaults(run=run_new)
+
+
+def run_new(args: Namespace) -> int:
+    """Prints the descriptor of the agent's best schedule, with the given choices in place of its own."""
+    kernel = propose(args)
+    if args.output:
+        write_file(args.output, kernel.to_json().encode())
+        complain_line(f"wrote {clean(args.output, 400)}")
+    else:
+        say(kernel.to_json(), end="")
+    return 0
+
+
+def propose(args: Namespace) -> KernelDescriptor:
+    """The descriptor that `amk new` and `amk demo` print."""
+    from amk.agents.rules import RuleAgent
+    from amk.cli.inputs import find_targets
+    from amk.cli.options import find_family, problem_of, schedule_of
+
+    family, (target,) = find_family(args.operator), find_targets([args.target])[:1]
+    assert target is not None
+    problem, agent = problem_of(args, family), RuleAgent()
+    best = agent.propose(problem, target, args.objective)[0]
+    schedule = schedule_of(args, family, best.schedule)
+    kernel = family.build(problem, schedule, target)
+    return _signed(kernel, agent, best.reasons if schedule == best.schedule else {})
+
+
+def _signed(kernel: KernelDescriptor, agent: Any, reasons: dict[str, str]) -> KernelDescriptor:
+    """The kernel with who chose it and why; an overridden choice has no reason of the agent's."""
+    if kernel.origin is None:
+        return kernel
+    name = f"{agent.name} {agent.version}" + ("" if reasons else ", changed by hand")
+    origin = kernel.origin.model_copy(update={"agent": kernel.origin.agent or name, "reasons": reasons})
+    return kernel.model_copy(update={"origin": origin})
+
+
+# --------------------------------------------------------------------------------------------------------------- emit
+def add_emit(parser: ArgumentParser, argv: Sequence[str]) -> None:
+    """The options of `amk emit`."""
+    _add_file(parser)
+    parser.add_argument("--output", "-o", metavar="FILE", help="where to write it (default: standard output)")
+    parser.set_defaults(run=run_emit)
+
+
+def run_emit(args: Namespace) -> int:
+    """The CUDA text of one kernel, certified first."""
+    from amk import certify
+    from amk.cli.inputs import find_targets, read_kernel
+    from amk.synth.render import render
+
+    (target,) = _only(find_targets(args.target))
+    certificate = certify(read_kernel(args.file), target)
+    source = render(certificate)
+    if args.output:
+        write_file(args.output, source.text.encode())
+    if args.json:
+        facts = {"name": source.name, "threads": source.threads, "shared_bytes": source.shared_bytes}
+        text = {} if args.output else {"text": source.text}
+        say_json({**facts, "certificate": certificate.digest, "meaning": certificate.meaning, **text})
+    elif not args.output:
+        say(source.text, end="" if source.text.endswith("\n") else "\n")
+    return 0
+
+
+def _add_file(parser: ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="a descriptor, or - for stdin")
+    parser.add_argument("--target", action="append", default=[], help="GPU or architecture (default: the descriptor's)")
+    parser.add_argument("--json", action="store_true")
+
+
+def _only(targets: tuple[Target | None, ...]) -> tuple[Target | None]:
+    if len(targets) > 1:
+        raise InputError("one file holds the text for one target", hint="give --target once")
+    return (targets[0],)
+
+
+# ------------------------------------------------------------------------------------------------------------ compile
+@dataclass(frozen=True, slots=True)
+class Built:
+    """One kernel compiled for one target. Bytes; `spill_bytes` stores and loads of a thread; seconds with proof."""
+
+    kernel: str
+    target: str
+    registers: int
+    spill_bytes: int
+    shared_bytes: int
+    threads: int
+    blocks_per_sm: int
+    occupancy: float
+    limited_by: str
+    cubin_bytes: int
+    seconds: float
+    cached: bool
+    certificate: str
+    meaning: str
+    cubin: bytes
+    source: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON data, without the binary and the text."""
+        return {n: getattr(self, n) for n in self.__slots__ if n not in ("cubin", "source")}
+
+
+def add_compile(parser: ArgumentParser, argv: Sequence[str]) -> None:
+    """The options of `amk compile`."""
+    _add_file(parser)
+    parser.add_argument("--output", "-o", metavar="FILE", help="where to write the cubin (one target)")
+    parser.set_defaults(run=run_compile)
+
+
+def run_compile(args: Namespace) -> int:
+    """Compiles one kernel for each target; the real binary must keep what the certificate assumed."""
+    from amk.cli.inputs import find_targets, read_kernel
+
+    kernel, targets = read_kernel(args.file), find_targets(args.target)
+    if args.output:
+        _only(targets)
+    found = [build(kernel, target) for target in targets]
+    if args.output:
+        write_file(args.output, found[0].cubin)
+    if args.json:
+        say_json([b.to_dict() for b in found])
+    else:
+        say(built_table(found))
+    return 0
+
+
+def build(kernel: KernelDescriptor, target: Target | None) -> Built:
+    """Certify, render, compile, and hold the binary to its certificate; or take it from the cache."""
+    import json
+    import time
+
+    from amk.dsl.target import Target, occupancy
+    from amk.runtime.build import binary_of
+
+    target, start = target or Target.find(kernel.target), time.perf_counter()
+    made = binary_of(kernel, target)
+    fits = occupancy(target, kernel.threads, made.registers, made.shared_bytes)
+    proof = json.loads(made.certificate)
+    return Built(
+        kernel.name, target.name, made.registers, made.spill_bytes, made.shared_bytes, kernel.threads,
+        fits.blocks_per_sm, fits.fraction, fits.limited_by, len(made.cubin), round(time.perf_counter() - start, 3),
+        made.hit, str(proof.get("digest", "")), str(proof.get("meaning", "")), made.cubin, made.source,
+    )  # fmt: skip
+
+
+def built_table(found: Sequence[Built]) -> str:
+    """What was built, a line a target."""
+    heads = ("target", "registers", "spill B", "shared B", "threads", "blocks/SM", "occupancy", "limit", "cubin B")
+    rows = [
+        (b.target, b.registers, b.spill_bytes, b.shared_bytes, b.threads, b.blocks_per_sm, f"{b.occupancy:.0%}",
+         b.limited_by, b.cubin_bytes)
+        for b in found
+    ]  # fmt: skip
+    return table(rows, heads)
+
+
+def write_file(path: str, data: bytes) -> None:
+    """Writes a file, or says why it cannot."""
+    try:
+        Path(path).write_bytes(data)
+    except (OSError, ValueError) as e:
+        why = e.strerror if isinstance(e, OSError) else str(e)
+        hint = "choose a folder that exists and can be written"
+        raise EnvironmentProblem(f"cannot write {path}: {why}", hint=hint) from None

@@ -1,0 +1,108 @@
+"""Claims about one operand: in bounds in each dimension, aligned for its width, contiguous along the last dimension."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from amk.dsl.expr import Const, Elem, Expr, apply
+from amk.dsl.layout import Strided, Swizzle, linear
+from amk.dsl.nodes import Buffer, Param
+from amk.dsl.types import nbytes
+from amk.harness.bounds import Finding, Prover, minus
+
+__all__ = ["Access", "check_access", "check_strides"]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """An operand as written and resolved, the elements it covers along the last dimension, and the bytes it must align to."""
+
+    ref: Elem
+    full: Elem
+    width: int
+    align: int
+    what: str
+    at: str
+
+
+def check_access(p: Prover, a: Access) -> None:
+    """Every claim of one operand. Bounds of shared memory are the ordering engine's."""
+    d = p.context.kernel.declarations[a.full.buffer]
+    if isinstance(d, Param):
+        _bounds(p, a, "AMK201", d.shape or ())
+        _aligned_global(p, a, d)
+    elif isinstance(d, Buffer) and d.space == "register":
+        _bounds(p, a, "AMK203", tuple(map(Const, d.shape)))
+    elif isinstance(d, Buffer):
+        _aligned_shared(p, a, d)
+
+
+def _bounds(p: Prover, a: Access, code: str, shape: tuple[Expr, ...]) -> None:
+    for n, (i, size) in enumerate(zip(a.full.index, shape, strict=True)):
+        width = a.width if n == len(shape) - 1 else 1
+        if isinstance(i, Const) and isinstance(size, Const) and 0 <= i.value <= size.value - width:
+            continue
+        index, extent = p.inline(i), p.inline(size)
+        place = f"{a.what} {a.ref}, dimension {n}"
+        p.require(code, a.at, index, f"{place}: {i} >= 0", f"{place}: index {i} can be negative", f"guard with `{i} >= 0`")
+        end = f"{i} + {width}" if width > 1 else str(i)
+        relation = "<=" if width > 1 else "<"
+        message = f"{place}: {end} can {'exceed' if width > 1 else 'reach'} the size {size}"
+        goal = minus(extent, index, width)
+        p.require(code, a.at, goal, f"{place}: {end} {relation} {size}", message, f"guard with `{end} {relation} {size}`")
+
+
+# ------------------------------------------------------------------------------------------------------------ alignment
+def _aligned_global(p: Prover, a: Access, d: Param) -> None:
+    strides = p.context.kernel.strides_of(d)
+    if d.align % a.align:
+        message = f"{a.what} {a.ref} needs {a.align} bytes of alignment, and the base of {d.name} guarantees {d.align}"
+        p.findings.append(Finding("AMK205", a.at, message, hint=f"declare align={a.align} or use a narrower access"))
+    elif a.width > 1 and strides[-1] != Const(1):
+        message = f"{a.what} {a.ref} is {a.width} elements wide, and the last stride of {d.name} is {strides[-1]}"
+        p.findings.append(Finding("AMK205", a.at, message, hint="use width 1"))
+    else:
+        address = linear(tuple(map(p.inline, a.full.index)), tuple(map(p.inline, strides)))
+        _multiple(p, a, address, a.align // nbytes(d.dtype), f"the offset and every stride of {d.name}")
+
+
+def _aligned_shared(p: Prover, a: Access, d: Buffer) -> None:
+    if a.align <= nbytes(d.dtype) <= d.align:
+        return
+    split = isinstance(d.layout, Strided) and d.layout.strides[-1] != 1
+    if a.width > 1 and (split or (isinstance(d.layout, Swizzle) and a.width > 1 << d.layout.base)):
+        message = f"{a.what} {a.ref}: {a.width} elements are not contiguous in the layout of {d.name}"
+        p.findings.append(Finding("AMK205", a.at, message, hint="use a narrower access or a swizzle of a larger base"))
+    elif d.align % min(a.align, 16):
+        message = f"{a.what} {a.ref} needs {a.align} bytes of alignment, and {d.name} guarantees {d.align}"
+        p.findings.append(Finding("AMK205", a.at, message, hint=f"declare align={a.align}"))
+    else:
+        address = p.context.kernel.shared_byte(Elem(a.full.buffer, tuple(map(p.inline, a.full.index))))
+        _multiple(p, a, address, a.align, f"the byte offset and every stride of {d.name}")
+
+
+def _multiple(p: Prover, a: Access, address: Expr, n: int, what: str) -> None:
+    """The address counts units of which `n` make up the alignment."""
+    claim = f"{a.what} {a.ref}: aligned to {a.align} bytes"
+    if n <= 1 or p.facts.divisor(address) % n == 0:
+        if n > 1:
+            p.note("AMK205", a.at, claim)
+        return
+    message = f"{a.what} {a.ref} needs {a.align} bytes of alignment, and {what} allow less (unit: {p.facts.divisor(address)})"
+    hint = "use a narrower access, or state that the size is a multiple (multiple_of)"
+    p.require("AMK205", a.at, minus(Const(0), apply("%", address, n)), claim, message, hint)
+
+
+# -------------------------------------------------------------------------------------------------------------- offsets
+def check_strides(p: Prover, d: Param) -> None:
+    """A tensor whose element offsets are computed in 32 bits has its last element below 2**31."""
+    if d.offsets != "i32" or not d.shape:
+        return
+    strides = tuple(map(p.inline, p.context.kernel.strides_of(d)))
+    last = tuple(minus(p.inline(n), 1) for n in d.shape)
+    far = linear(last, strides)
+    most = p.facts.interval(far)[1]
+    text = " + ".join(f"({n} - 1)*{s}" for n, s in zip(d.shape, p.context.kernel.strides_of(d), strict=True))
+    message = f"the largest offset of {d.name}, {text} = {most}, exceeds 2147483647 in 32 bits"
+    hint = f"give {d.name} offsets='i64', or assume a smaller product of its sizes"
+    p.require("AMK204", "", minus(Const(2**31 - 1), far), f"offsets of {d.name} fit i32", message, hint)

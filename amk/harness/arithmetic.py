@@ -1,0 +1,108 @@
+"""Claims about the arithmetic inside expressions: no 32-bit overflow, and operands for which C and Python agree."""
+
+from __future__ import annotations
+
+from amk.dsl.expr import Apply, Const, Expr, Var, apply, negate, parts, subterms
+from amk.dsl.infer import infer, variable_types
+from amk.harness.bounds import Prover, has_elements, minus
+from amk.harness.intervals import of_dtype
+
+__all__ = ["Arithmetic"]
+
+GROWING = frozenset(("+", "-", "*", "neg", "<<", "cdiv"))
+DIVIDING = frozenset(("//", "%", "cdiv"))
+
+
+class Arithmetic:
+    """States the claims of every subterm of an expression, each under the conditions that guard it."""
+
+    def __init__(self, p: Prover) -> None:
+        self.p, self.kernel = p, p.context.kernel
+        self.types = variable_types(self.kernel)
+        self._safe: set[Expr] = set()
+        self._data: dict[Expr, bool] = {}
+
+    def value(self, e: Expr, at: str) -> None:
+        """As `check`, without the sums of data (elements), which may wrap as their author likes."""
+        self.check(e, at, data=False)
+
+    def check(self, e: Expr, at: str, *, data: bool = True) -> None:
+        """Every claim of the expression."""
+        if isinstance(e, (Var, Const)):
+            return
+        if isinstance(e, Apply) and e.op in ("select", "and", "or"):
+            self._guarded(e, at, data)
+            return
+        for x in parts(e):
+            self.check(x, at, data=data or not isinstance(e, Apply))
+        if isinstance(e, Apply):
+            self._claims(e, at, data)
+
+    def _guarded(self, e: Apply, at: str, data: bool) -> None:
+        """Branches of a selection, and what stands right of `and` and `or`, are evaluated under a condition."""
+        cond, *rest = e.args
+        self.check(cond, at, data=data)
+        inlined = self.p.inline(cond)
+        sides = (inlined, negate(inlined)) if e.op == "select" else (inlined if e.op == "and" else negate(inlined),)
+        for x, side in zip(rest, sides, strict=True):
+            mark = self.p.mark()
+            self.p.assume(side)
+            self.check(x, at, data=data)
+            self.p.back(mark)
+
+    def _claims(self, e: Apply, at: str, data: bool) -> None:
+        if e.op in DIVIDING or e.op in ("<<", ">>"):
+            self._operands(e, at)
+        if e.op in GROWING or e.op in ("i32", "u32"):
+            if data or not has_elements(e):
+                self._fits(e, at)
+
+    def _operands(self, e: Apply, at: str) -> None:
+        if infer(e, self.types, self.kernel) not in ("i32", "i64", "int", "u32", "u64", "i8", "u8"):
+            return
+        a, b = self.p.inline(e.args[0]), self.p.inline(e.args[1])
+        if e.op in DIVIDING:
+            self._sign(minus(b, 1), f"{e.args[1]} in {e} can be zero or negative", f"{e.args[1]} >= 1", at)
+            self._sign(a, f"{e.args[0]} in {e} can be negative", f"{e.args[0]} >= 0", at)
+            return
+        top = 63 if infer(e.args[0], self.types, self.kernel) in ("i64", "u64") else 31
+        self._sign(b, f"the shift {e.args[1]} in {e} can be negative", f"{e.args[1]} >= 0", at)
+        self._sign(minus(Const(top), b), f"the shift in {e} can exceed {top}", f"{e.args[1]} <= {top}", at)
+        self._sign(a, f"{e.args[0]} in {e} can be negative", f"{e.args[0]} >= 0", at)
+
+    def _sign(self, goal: Expr, message: str, claim: str, at: str) -> None:
+        hint = "C and mathematics agree on //, % and shifts only for such operands; clamp with max or select"
+        self.p.require("AMK208", at, goal, claim, message, hint)
+
+    def _fits(self, e: Apply, at: str) -> None:
+        inlined = self.p.inline(e.args[0] if e.op in ("i32", "u32") else e)
+        if inlined in self._safe:
+            return
+        dtype = e.op if e.op in ("i32", "u32") else infer(e, self.types, self.kernel)
+        if e.op in ("i32", "u32") and infer(e.args[0], self.types, self.kernel) in ("f32", "f64", "float"):
+            return
+        dtype = "i32" if dtype == "int" else dtype
+        lo, hi = of_dtype(dtype)
+        if hi >= 1 << 64 and dtype != "u64":
+            return  # floating point
+        if e.op == "cdiv":
+            inlined = minus(apply("+", *(self.p.inline(a) for a in e.args)), 1)
+        self._between(e, inlined, lo, hi, dtype, at)
+
+    def _between(self, e: Apply, inlined: Expr, lo: int, hi: int, dtype: str, at: str) -> None:
+        a, b = self.p.facts.interval(inlined)
+        if lo <= a and b <= hi and self.p.context.prover != "both":
+            self._safe.add(inlined)
+            self.p.note("AMK204", at, f"{e} fits {dtype}")
+            return
+        hint = "compute it in 64 bits, as in i64(x) * y, or lower the max of a size"
+        message = f"{e} does not fit {dtype} for all sizes (up to {b})" if b < 1 << 100 else f"{e} may leave {dtype}"
+        ok = self.p.require("AMK204", at, minus(Const(hi), inlined), f"{e} <= {hi}", message, hint)
+        if ok:
+            message = f"{e} does not fit {dtype} for all sizes (down to {a})"
+            self.p.require("AMK204", at, minus(inlined, lo), f"{e} >= {lo}", message, hint)
+
+
+def integers(e: Expr) -> bool:
+    """Whether an integer variable stands in the term."""
+    return any(isinstance(x, Var) for x in subterms(e))

@@ -1,0 +1,222 @@
+"""Bounds, overflow, alignment, divisions and the domain of a kernel, for all sizes: one walk, each claim proved twice over.
+
+In: a Context. Out: a BoundsResult. Every claim is a term that must be >= 0: the affine prover tries it first, Z3 decides
+what is left (or everything, by the context's `prover`). What neither proves is a finding, with values if it is wrong.
+
+Lemma used throughout: an index tuple in bounds in each dimension is in bounds as a linear address.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from amk.dsl.expr import Apply, Const, Elem, Expr, Var, apply, names, subst, subterms
+from amk.dsl.kernel import KernelDescriptor
+from amk.harness.affine import Facts
+from amk.harness.context import Context
+from amk.harness.diagnostics import Obligation, Severity
+from amk.harness.intervals import WIDE, Interval, of_dtype
+from amk.harness.solver import Referee, Verdict
+
+__all__ = ["BoundsResult", "Finding", "Prover", "prove_bounds"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A claim that was not proved: the rules turn those of their code into diagnostics."""
+
+    code: str
+    pointer: str
+    message: str
+    severity: Severity = "error"
+    counterexample: dict[str, int] = field(default_factory=dict)
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BoundsResult:
+    """What was shown, what was not, and what the launcher has to check."""
+
+    findings: tuple[Finding, ...]
+    obligations: tuple[Obligation, ...]
+    facts: tuple[str, ...]
+    grid: tuple[int, int, int]  # the largest grid for any size of the domain
+    domain: dict[str, Interval]
+
+    def of(self, code: str) -> tuple[Finding, ...]:
+        """The findings of one rule."""
+        return tuple(f for f in self.findings if f.code == code)
+
+
+def size_ranges(kernel: KernelDescriptor) -> dict[str, Interval]:
+    """The range of each integer scalar, cut to what its type holds and to its multiples."""
+    out: dict[str, Interval] = {}
+    for p in kernel.scalars:
+        lo, hi = of_dtype(p.dtype)
+        if hi < 1 << 65:
+            lo, hi, m = max(lo, p.min), min(hi, p.max), p.multiple_of
+            out[p.name] = (-(-lo // m) * m, hi // m * m)
+    return out
+
+
+class Prover:
+    """The two provers behind one question, with the environment of the statement that the walk has reached."""
+
+    def __init__(self, k: Context) -> None:
+        self.context, kernel = k, k.kernel
+        self.sizes = size_ranges(kernel)
+        scales = {p.name: p.multiple_of for p in kernel.scalars if p.name in self.sizes}
+        self.facts = Facts({**self.sizes, "t": (0, kernel.threads - 1)}, scales)
+        self.path: list[Expr] = []
+        self.env: dict[str, Expr] = {}
+        self.vague: set[str] = set()  # names that stand for more values than they can take
+        self.findings: list[Finding] = []
+        self.obligations: list[Obligation] = []
+        self._referee: Referee | None = None
+        self.snapshot: dict[Expr, Expr] = {}  # elements at the current statement
+        self.loops: frozenset[str] = frozenset()
+        self._frozen_count = 0
+        self._seen: set[tuple[str, str, str]] = set()
+        for d in kernel.buffers:
+            self.facts.elements[d.name] = of_dtype(d.dtype)
+        self._start_grid(kernel)
+
+    def _start_grid(self, kernel: KernelDescriptor) -> None:
+        tops = []
+        for block, count, g in zip(("bx", "by", "bz"), ("gx", "gy", "gz"), kernel.grid3, strict=True):
+            top = self.facts.interval(g)[1]
+            tops.append(top)
+            self.facts.ranges[block] = (0, max(0, top - 1))
+            self.env[count] = g
+            if not isinstance(g, Const):
+                self.assume(apply("<", block, g))
+        self.env["rank"] = Const(0)
+        self.grid = (tops[0], tops[1], tops[2])
+
+    # -- facts ------------------------------------------------------------------------------------------------------
+    def assume(self, cond: Expr) -> None:
+        """Adds a condition to the path (inlined; conditions on elements of buffers say nothing lasting)."""
+        self.path.append(cond)
+        self.facts.know(cond)
+
+    def mark(self) -> tuple[int, int]:
+        return len(self.path), len(self.facts.path)
+
+    def back(self, mark: tuple[int, int]) -> None:
+        """Forgets what was assumed since the mark."""
+        del self.path[mark[0] :], self.facts.path[mark[1] :]
+
+    def variable(self, name: str, span: Interval) -> None:
+        """A name that stands for itself, with all its values."""
+        self.facts.ranges[name] = span
+
+    def inline(self, e: Expr) -> Expr:
+        """The term with every Let, loop variable and grid size replaced by what it stands for.
+
+        An element is replaced by a name for the value it has at this statement, since it may change later.
+        """
+        out = subst(e, self.env) if names(e) & self.env.keys() else e
+        return self._frozen(out) if has_elements(out) else out
+
+    def _frozen(self, e: Expr) -> Expr:
+        if isinstance(e, Apply):
+            return apply(e.op, *map(self._frozen, e.args))
+        if not isinstance(e, Elem):
+            return e
+        if e not in self.snapshot:
+            self._frozen_count += 1
+            name = f"{e} #{self._frozen_count}"
+            self.snapshot[e] = Var(name)
+            self.variable(name, self.facts.elements.get(self.context.kernel.resolve(e).buffer, WIDE))
+        return self.snapshot[e]
+
+    def note(self, code: str, pointer: str, claim: str) -> None:
+        """An obligation that the intervals or coefficients alone show."""
+        self.obligations.append(Obligation(code, pointer, claim, "affine"))
+
+    # -- claims -----------------------------------------------------------------------------------------------------
+    def require(self, code: str, pointer: str, goal: Expr, claim: str, message: str, hint: str = "") -> bool:
+        """The claim `goal >= 0` (already inlined); what fails becomes a finding with `message`."""
+        key = (code, pointer, claim)
+        if key in self._seen:
+            return True
+        self._seen.add(key)
+        by, verdict = self._decide(goal)
+        if verdict.status == "proved":
+            self.obligations.append(Obligation(code, pointer, claim, "z3" if by == "z3" else "affine"))
+            return True
+        self._fail(code, pointer, claim, message, verdict, hint)
+        return False
+
+    def _decide(self, goal: Expr) -> tuple[str, Verdict]:
+        mode = self.context.prover
+        plain = isinstance(goal, Const) and goal.value >= 0
+        shown = plain or self.facts.prove(goal)
+        if plain or (shown and mode == "auto"):
+            return "affine", Verdict("proved")
+        verdict = self.referee.refute(goal, self.relevant(goal))
+        if shown and verdict.status == "refuted":
+            self._disagree(goal, verdict)
+        if shown and verdict.status == "unknown":
+            return "affine", Verdict("proved")
+        return "z3", verdict
+
+    def relevant(self, goal: Expr) -> tuple[Expr, ...]:
+        """The conditions of the path without elements of buffers (whose values change)."""
+        return tuple(c for c in dict.fromkeys(self.path) if not has_elements(c))
+
+    @property
+    def referee(self) -> Referee:
+        if self._referee is None:
+            self._referee = Referee(self.facts.ranges, self.facts.scales, self.sizes)
+        return self._referee
+
+    def _disagree(self, goal: Expr, verdict: Verdict) -> None:
+        message = f"the affine prover shows {goal} >= 0, and Z3 refutes it; please report this kernel"
+        self.findings.append(Finding("AMK901", "", message, "error", dict(verdict.model)))
+
+    def _fail(self, code: str, pointer: str, claim: str, message: str, verdict: Verdict, hint: str) -> None:
+        refuted = verdict.status == "refuted" and not (verdict.model.keys() & self.vague)
+        if refuted:
+            values = self.shown(verdict.model)
+            self.findings.append(Finding(code, pointer, message, "error", values, hint))
+            return
+        text = f"not proved: {claim} ({message} is neither shown nor excluded)"
+        self.findings.append(Finding(code, pointer, text, "undecided", {}, hint))
+
+    def shown(self, model: object) -> dict[str, int]:
+        """The values of a model by the names of the program: loop variables computed, proof variables left out."""
+        from amk.dsl.evaluate import function_of
+
+        values = dict(model)  # type: ignore[call-overload]
+        out = {n: v for n, v in values.items() if "#" not in n}
+        for name, e in self.env.items():
+            if any("#" in n for n in names(e)) and names(e) <= values.keys() and name in self.loops:
+                order = tuple(sorted(names(e)))
+                out[name] = int(function_of((e,), order)(*(values[n] for n in order))[0])
+        return out
+
+
+def has_elements(e: Expr) -> bool:
+    """Whether an element of a buffer stands in the term."""
+    return any(isinstance(x, Elem) for x in subterms(e))
+
+
+def minus(a: Expr, *rest: Expr | int) -> Expr:
+    """a - b - c …"""
+    for b in rest:
+        a = apply("-", a, b)
+    return a
+
+
+def prove_bounds(k: Context) -> BoundsResult:
+    """The claims of every statement of the kernel."""
+    from amk.harness.claims import Walk
+    from amk.harness.domain import check_domain, launch_facts
+
+    p = Prover(k)
+    if check_domain(p):
+        Walk(p).run()
+    return BoundsResult(tuple(p.findings), tuple(p.obligations), launch_facts(k.kernel), p.grid, p.sizes)
+
+

@@ -1,0 +1,107 @@
+"""The manual of the rules: a rule's docstring comes in, its page comes out (`amk explain`, docs/rules/)."""
+
+from __future__ import annotations
+
+import inspect
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from amk.errors import InputError
+
+__all__ = ["FAMILIES", "explain", "page", "pages", "titles", "write"]
+
+FAMILIES = {
+    "AMK0": "form", "AMK1": "resources", "AMK2": "memory", "AMK3": "ordering", "AMK4": "meaning",
+    "AMK5": "speed advice", "AMK9": "faults of amk",
+}  # fmt: skip
+
+# Codes that no rule owns: raised while a file is read, and our own faults.
+_OTHERS = {
+    "AMK001": (
+        "unusable descriptor",
+        "The file is no descriptor: its JSON, its fields, a name or an expression does not read.\n\n"
+        "Why:    nothing can be said about a kernel that is not there.\n"
+        "Good:   compare with `amk schema`; `amk new gemm --m 64 --n 64 --k 64` prints a descriptor that reads.",
+    ),
+    "AMK900": (
+        "fault of amk",
+        "amk itself failed while it looked at the file; that is never the author's fault.\n\n"
+        "Good:   send the file that standard error names.",
+    ),
+}
+_SECTIONS = ("Why", "Proof", "Bad", "Good", "Source", "Where", "Limits")
+
+
+def _rules() -> dict[str, Any]:
+    from amk.harness.rules import RULES
+
+    return {r.code: r for r in RULES}
+
+
+@lru_cache(maxsize=1)
+def titles() -> dict[str, tuple[str, str]]:
+    """Title and severity of every code, in order."""
+    others = {code: (title, "error") for code, (title, _) in _OTHERS.items()}
+    own = {code: (r.title, r.severity) for code, r in _rules().items()}
+    return dict(sorted((others | own).items()))
+
+
+@lru_cache(maxsize=1)
+def pages() -> dict[str, str]:
+    """The page of every code."""
+    return {code: page(code) for code in titles()}
+
+
+def page(code: str) -> str:
+    """The page of a code, as Markdown. KeyError for an unknown one."""
+    title, severity = titles()[code]
+    family = next((name for start, name in FAMILIES.items() if code.startswith(start)), "")
+    head = f"# {code} {title}\n\n*{family}, {severity}*\n\n"
+    return head + _markdown(_docstring(code)) + "\n"
+
+
+def _docstring(code: str) -> str:
+    rule = _rules().get(code)
+    if rule is None:
+        return _OTHERS[code][1]
+    return inspect.cleandoc(rule.__doc__ or "")
+
+
+def _markdown(doc: str) -> str:
+    """Sections `Name: text` become paragraphs with a bold name; code examples keep their lines."""
+    out: list[str] = []
+    for line in doc.splitlines():
+        name, colon, rest = line.partition(":")
+        if colon and name in _SECTIONS:
+            out += ["", f"**{name}.** {rest.strip()}"]
+        else:
+            out.append(line.strip())
+    return "\n".join(_squeezed(out)).strip()
+
+
+def _squeezed(lines: list[str]) -> list[str]:
+    return [x for i, x in enumerate(lines) if x or (i and lines[i - 1])]
+
+
+def explain(code: str) -> str:
+    """The page of a code as plain text. InputError, with the nearest known ones, for an unknown code."""
+    import difflib
+
+    code = code.strip().upper()
+    if code not in titles():
+        near = difflib.get_close_matches(code, titles(), 3, 0.6)
+        raise InputError(f"there is no rule {code[:20]!r}", hint=f"amk explain {near[0]}" if near else "amk rules")
+    title, severity = titles()[code]
+    return f"{code} {title} ({severity})\n\n{_docstring(code)}\n"
+
+
+def write(folder: Path) -> list[Path]:
+    """Writes a page for every code and an index; returns what it wrote."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = "\n".join(f"| [{c}]({c}.md) | {t} | {s} |" for c, (t, s) in titles().items())
+    index = f"# Rules\n\n| code | what | severity |\n|---|---|---|\n{rows}\n"
+    files = {f"{code}.md": body for code, body in pages().items()} | {"README.md": index}
+    for name, body in files.items():
+        (folder / name).write_text(body, encoding="utf-8", newline="\n")
+    return [folder / name for name in files]

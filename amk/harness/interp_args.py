@@ -1,0 +1,138 @@
+"""Arguments for the interpreter: sizes in the declared domain, tensors with the declared strides, cost of a run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from amk.dsl.evaluate import function_of
+from amk.dsl.expr import BUILTINS, Expr
+from amk.dsl.kernel import KernelDescriptor
+from amk.dsl.nodes import For, If, Let, Param, Statement
+from amk.dsl.types import DTYPES
+from amk.errors import ArgumentError
+from amk.harness.interp_registers import poison
+
+__all__ = ["arguments", "complete", "estimate_lane_ops", "evaluate", "grid_of", "tensor_bytes"]
+
+UNKNOWN_TRIPS = 16
+
+
+def evaluate(e: Expr, sizes: Mapping[str, Any]) -> int:
+    """The integer value of a term over the sizes."""
+    names = tuple(sorted(n for n, v in sizes.items() if isinstance(v, (int, np.integer))))
+    return int(function_of((e,), names)(*(int(sizes[n]) for n in names))[0])
+
+
+def grid_of(kernel: KernelDescriptor, sizes: Mapping[str, Any]) -> tuple[int, int, int]:
+    """Blocks in x, y and z."""
+    x, y, z = (evaluate(g, sizes) for g in kernel.grid3)
+    return x, y, z
+
+
+def shape_of(p: Param, sizes: Mapping[str, Any]) -> tuple[int, ...]:
+    """Extents of a tensor parameter."""
+    return tuple(evaluate(n, sizes) for n in p.shape or ())
+
+
+def complete(kernel: KernelDescriptor, sizes: Mapping[str, Any]) -> dict[str, Any]:
+    """The sizes with the smallest of its domain for every scalar that is missing."""
+    out: dict[str, Any] = {}
+    for p in kernel.scalars:
+        least = -(-p.min // p.multiple_of) * p.multiple_of
+        integer = DTYPES[p.dtype].family == "int"
+        out[p.name] = sizes.get(p.name, least if integer else p.dtype != "bool" and 1.0)
+    return out
+
+
+def tensor_bytes(kernel: KernelDescriptor, sizes: Mapping[str, Any]) -> int:
+    """Bytes of all tensors."""
+    return sum(_storage(kernel, p, sizes)[1] * DTYPES[p.dtype].nbytes for p in kernel.tensors)
+
+
+def arguments(
+    kernel: KernelDescriptor, sizes: Mapping[str, Any], rng: Any = None, *, low: int = 0, high: int = 8
+) -> dict[str, Any]:
+    """Random inputs (normal floats, integers in [low, high)) and poisoned outputs, at the declared strides."""
+    draw = rng if rng is not None else np.random.default_rng(0)
+    out = complete(kernel, sizes)
+    scalars = dict(out)
+    for p in kernel.tensors:
+        out[p.name] = _tensor(kernel, p, scalars, draw, low, high)
+    return out
+
+
+def _storage(kernel: KernelDescriptor, p: Param, sizes: Mapping[str, Any]) -> tuple[tuple[int, ...], int]:
+    """Strides in elements, and elements of storage."""
+    shape = shape_of(p, sizes)
+    strides = tuple(evaluate(s, sizes) for s in kernel.strides_of(p))
+    if any(n < 0 for n in shape) or any(s < 0 for s in strides):
+        raise ArgumentError(f"{p.name} has a negative extent or stride at these sizes: {shape}, {strides}")
+    if not all(shape):
+        return strides, 0
+    return strides, 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
+
+
+def _tensor(kernel: KernelDescriptor, p: Param, sizes: dict[str, Any], rng: Any, low: int, high: int) -> Any:
+    strides, size = _storage(kernel, p, sizes)
+    shape, dtype = shape_of(p, sizes), np.dtype(DTYPES[p.dtype].numpy)
+    flat = _fill(p, max(size, 1), rng, dtype, low, high)
+    if size == 0:
+        return np.zeros(shape, dtype)
+    return np.lib.stride_tricks.as_strided(flat, shape, tuple(s * dtype.itemsize for s in strides))
+
+
+def _fill(p: Param, size: int, rng: Any, dtype: Any, low: int, high: int) -> Any:
+    if p.access == "write":
+        return poison(np.zeros(size, dtype))
+    if p.access == "add":
+        return np.zeros(size, dtype)
+    if p.dtype == "bf16":
+        return (rng.standard_normal(size).astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    if dtype.kind == "f":
+        return rng.standard_normal(size).astype(dtype)
+    return rng.integers(0, 2, size).astype(dtype) if p.dtype == "bool" else rng.integers(low, high, size).astype(dtype)
+
+
+# --------------------------------------------------------------------------------------------------------------- cost
+def estimate_lane_ops(kernel: KernelDescriptor, sizes: Mapping[str, Any]) -> int:
+    """Statements times threads that a run of the whole grid executes, about (loops counted at block 0, thread 0)."""
+    known = complete(kernel, sizes)
+    grid = grid_of(kernel, known)
+    env = {**known, **dict.fromkeys(BUILTINS, 0), **dict(zip(("gx", "gy", "gz"), grid, strict=True))}
+    return _cost(kernel.body, env) * kernel.threads * math.prod(grid)
+
+
+def _cost(body: tuple[Statement, ...], env: dict[str, Any]) -> int:
+    total = 0
+    for s in body:
+        total += 1
+        if isinstance(s, Let) and s.value is not None:
+            _bind(env, s.name, s.value)
+        elif isinstance(s, If):
+            total += _cost(s.body, env)
+        elif isinstance(s, For):
+            total += _loop(s, env)
+    return total
+
+
+def _loop(s: For, env: dict[str, Any]) -> int:
+    try:
+        lo, hi, step = (evaluate(e, env) for e in (s.lo, s.hi, s.step))
+        trips = len(range(lo, hi, step))
+    except (ValueError, ZeroDivisionError):
+        lo, trips = 0, UNKNOWN_TRIPS
+    env[s.var] = lo
+    for c in s.carry:
+        _bind(env, c.name, c.init)
+    return trips * (_cost(s.body, env) + len(s.carry))
+
+
+def _bind(env: dict[str, Any], name: str, value: Expr) -> None:
+    try:
+        env[name] = evaluate(value, env)
+    except (ValueError, ZeroDivisionError):
+        env.pop(name, None)

@@ -1,0 +1,166 @@
+"""The interpreter: a second meaning of the IR in NumPy, for all threads of many blocks at once.
+
+In: a kernel and its arguments. Out: written tensors, or (with `detect`) a Fault as it happens: out of bounds, races,
+uninitialised reads, divergent barriers, overflow, misalignment, asynchronous copies touched too early. It shares no
+code with the provers, so that each can be held against the other.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Literal
+
+import numpy as np
+
+from amk.dsl.kernel import KernelDescriptor, walk
+from amk.dsl.nodes import Param
+from amk.dsl.types import DTYPES, nbytes
+from amk.errors import ArgumentError, Refused
+from amk.harness.interp_args import arguments, complete, estimate_lane_ops, evaluate, grid_of, shape_of, tensor_bytes
+from amk.harness.interp_fault import FAMILIES, Fault, FaultKind
+from amk.harness.interp_machine import Machine, Program
+from amk.harness.interp_memory import GlobalMemory, unwritten
+
+__all__ = ["Fault", "FaultKind", "arguments", "confirm", "estimate_lane_ops", "run"]
+
+Block = tuple[int, int, int]
+BATCH_BYTES = 1 << 20
+MAX_CONFIRM_BYTES, MAX_CONFIRM_OPS = 256 << 20, 200_000_000
+MAX_BLOCKS = 64
+
+
+def run(
+    kernel: KernelDescriptor, args: Mapping[str, Any], *, detect: bool = False, coverage: bool = False,
+    blocks: Literal["all"] | Sequence[Block] = "all", seed: int | None = None, max_lane_ops: int | None = None,
+    workers: int = 2, watch: frozenset[str] | None = None,
+) -> None:  # fmt: skip
+    """Executes the kernel; tensor arguments are written in place.
+
+    `detect` raises Fault for what goes wrong; `coverage` raises one for an output element that is not written exactly
+    once (whole grid only); `seed` runs threads in random sub-batches between ordering points; `blocks` picks blocks.
+    `watch` names the kinds of faults to raise (out of bounds always is). Raises Refused for statements outside the SIMT part of the IR and beyond `max_lane_ops`.
+    """
+    program = _program(kernel, args, detect, coverage, seed, max_lane_ops)
+    chosen = list(_all_blocks(program.grid)) if blocks == "all" else [b for b in blocks if _inside(b, program.grid)]
+    program.watch = watch
+    size = _batch(kernel, detect)
+    parts = [chosen[i : i + size] for i in range(0, len(chosen), size)]
+    alone = detect or coverage or seed is not None or len(parts) < 2 or workers < 2
+    if alone:
+        for p in parts:
+            _run_batch(program, p)
+    else:
+        with ThreadPoolExecutor(workers) as pool:
+            list(pool.map(lambda p: _run_batch(program, p), parts))
+    if coverage and blocks == "all":
+        unwritten(program.tensors)
+
+
+def _run_batch(program: Program, blocks: list[Block]) -> None:
+    gx, gy, _ = program.grid
+    linear = np.array([x + gx * (y + gy * z) for x, y, z in blocks], np.int64)
+    with np.errstate(all="ignore"):
+        Machine(program, blocks, linear).launch()
+
+
+def _all_blocks(grid: Block) -> Any:
+    return ((x, y, z) for z, y, x in itertools.product(*map(range, reversed(grid))))
+
+
+def _inside(b: Block, grid: Block) -> bool:
+    return all(0 <= i < n for i, n in zip(b, grid, strict=True))
+
+
+def _batch(kernel: KernelDescriptor, detect: bool) -> int:
+    """Blocks of one batch: as many as keep the registers in cache."""
+    registers = sum(int(np.prod(b.shape)) * nbytes(b.dtype) for b in kernel.buffers if b.space == "register")
+    one = max(registers, 64) * kernel.threads + kernel.shared_bytes * (8 if detect else 1)
+    return int(max(1, min(4096, BATCH_BYTES // one)))
+
+
+def _program(
+    kernel: KernelDescriptor,
+    args: Mapping[str, Any],
+    detect: bool,
+    coverage: bool,
+    seed: int | None,
+    budget: int | None,
+) -> Program:
+    for _, s in walk(kernel.body):
+        if s.kind in ("team", "arrive", "fence"):
+            raise Refused(f"the interpreter does not execute {s.kind!r} statements", hint="run this kernel on a GPU")
+    scalars = {p.name: _scalar(p, args) for p in kernel.scalars}
+    arrays = {p.name: _array(p, args, scalars) for p in kernel.tensors}
+    strides = {p.name: tuple(evaluate(s, scalars) for s in kernel.strides_of(p)) for p in kernel.tensors}
+    tensors = GlobalMemory(arrays, strides)
+    if coverage:
+        tensors.counts = {
+            p.name: np.zeros(arrays[p.name].size, np.int64) for p in kernel.tensors if p.access == "write"
+        }
+    return Program(kernel, detect, grid_of(kernel, scalars), scalars, tensors, budget, seed)
+
+
+def _scalar(p: Param, args: Mapping[str, Any]) -> Any:
+    if p.name not in args:
+        raise ArgumentError(f"argument {p.name!r} is missing")
+    value, family = args[p.name], DTYPES[p.dtype].family
+    if family == "int":
+        return int(value)
+    return bool(value) if family == "bool" else np.dtype(DTYPES[p.dtype].numpy).type(value)
+
+
+def _array(p: Param, args: Mapping[str, Any], scalars: dict[str, Any]) -> Any:
+    """The array of a tensor, its dtype and shape as declared."""
+    array, want = args.get(p.name), np.dtype(DTYPES[p.dtype].numpy)
+    if not isinstance(array, np.ndarray):
+        raise ArgumentError(f"argument {p.name!r} is missing or not a NumPy array")
+    shape = shape_of(p, scalars)
+    if array.dtype != want or array.shape != shape:
+        raise ArgumentError(
+            f"{p.name} is {array.dtype}{array.shape}, and the kernel takes {want}{shape} at these sizes"
+        )
+    return array
+
+
+# -------------------------------------------------------------------------------------------------------------- confirm
+def confirm(kernel: KernelDescriptor, counterexample: Mapping[str, int], code: str) -> bool:
+    """Whether a run at the counterexample's sizes shows a fault of the family of `code` (False beyond the budget)."""
+    family = FAMILIES.get(code[:4])
+    if family is None:
+        return False
+    try:
+        return _fault(kernel, counterexample, family) in family
+    except (Refused, ArgumentError, ValueError, KeyError, ZeroDivisionError, OverflowError, MemoryError, IndexError):
+        return False
+
+
+def _fault(kernel: KernelDescriptor, point: Mapping[str, int], family: frozenset[str]) -> str:
+    """The kind of the first fault of a run at the sizes of a counterexample, or ''."""
+    sizes, coverage = complete(kernel, point), "unwritten" in family
+    grid = grid_of(kernel, sizes)
+    if tensor_bytes(kernel, sizes) > MAX_CONFIRM_BYTES:
+        return ""
+    blocks: Literal["all"] | list[Block] = "all" if int(np.prod(grid)) <= MAX_BLOCKS or coverage else _near(grid, point)
+    share = 1.0 if blocks == "all" else len(blocks) / float(np.prod(grid))
+    if estimate_lane_ops(kernel, sizes) * share > MAX_CONFIRM_OPS:
+        return ""
+    args = arguments(kernel, sizes)
+    try:
+        run(
+            kernel, args, detect=not coverage, coverage=coverage, blocks=blocks, max_lane_ops=MAX_CONFIRM_OPS, watch=family
+        )  # fmt: skip
+    except Fault as e:
+        return e.kind
+    return ""
+
+
+def _near(grid: Block, point: Mapping[str, int]) -> list[Block]:
+    """The blocks that a counterexample names (also as `bx'` or `bx_2`), their neighbours, and the corners."""
+    axes = []
+    for name, n in zip(("bx", "by", "bz"), grid, strict=True):
+        named = {v for k, v in point.items() if k.rstrip("'_0123456789") == name}
+        wanted = {0, n - 1} | {v + d for v in named for d in (-1, 0, 1)}
+        axes.append(sorted(v for v in wanted if 0 <= v < n))
+    return [(x, y, z) for z, y, x in itertools.product(axes[2], axes[1], axes[0])]

@@ -1,0 +1,154 @@
+"""A certified kernel goes in, its CUDA text comes out: header-free, and byte for byte the same in every process.
+
+Only `render` is public, and it takes a certificate: text that no proof stands behind is never compiled by accident.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from amk.dsl.expr import BUILTINS, names
+from amk.dsl.kernel import KernelDescriptor, expressions, walk
+from amk.dsl.nodes import Param
+from amk.dsl.types import DTYPES
+from amk.errors import InternalError
+from amk.synth.print_expr import unsupported
+from amk.synth.print_stmt import Macros, StatementPrinter
+
+if TYPE_CHECKING:
+    from amk.harness.check import Certificate
+
+__all__ = ["Source", "render", "template_hash", "text_of"]
+
+_HERE = Path(__file__).parent
+_BUILTIN = {"t": "threadIdx.x"} | {
+    f"{p}{a}": f"{word}.{a}" for p, word in (("b", "blockIdx"), ("g", "gridDim")) for a in "xyz"
+}
+_PRINTER = ("render.py", "print_expr.py", "print_address.py", "print_stmt.py", "passes.py")
+_OURS = re.compile(r"\bamk_\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """CUDA text and what its launch needs. `shared_bytes` is dynamic; `kernel_hash` is the descriptor's."""
+
+    text: str
+    name: str
+    kernel_hash: str
+    threads: int
+    shared_bytes: int
+    cluster: int
+    min_blocks: int
+
+
+def render(certificate: Certificate) -> Source:
+    """The CUDA text of a kernel that the harness has accepted.
+
+    Raises:  InternalError for anything but a certificate, and for what the harness should have refused
+    """
+    from amk.harness.check import Certificate
+
+    if not isinstance(certificate, Certificate):
+        raise InternalError("only a certified kernel is printed", hint="pass what amk.harness.check gave back")
+    k = certificate.kernel
+    return Source(text_of(k), k.name, k.hash, k.threads, k.shared_bytes, k.cluster, k.min_blocks)
+
+
+def text_of(kernel: KernelDescriptor) -> str:
+    """The CUDA text of any kernel, proved or not (for tests and golden files; the product calls `render`)."""
+    if kernel.cluster != 1 or kernel.maps or kernel.barriers:
+        raise unsupported("a cluster, a tensor map or an mbarrier")
+    env, macros = _templates()
+    body = StatementPrinter(kernel, macros).body(kernel.body)
+    frame = env.get_template("kernel.cu.j2")
+    return frame.render(
+        k=kernel, prelude=_prelude(body), signature=[_parameter(p) for p in kernel.params],
+        declarations=_declarations(kernel), body=body,
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def template_hash() -> str:
+    """Hex digest of all that decides how a kernel is printed: templates, prelude and the printer itself."""
+    files = [*_HERE.glob("templates/**/*.j2"), *_HERE.glob("prelude/*.cuh"), *(_HERE / n for n in _PRINTER)]
+    out = hashlib.sha256()
+    for path in sorted(files, key=lambda p: p.relative_to(_HERE).as_posix()):
+        data = path.read_bytes().replace(b"\r\n", b"\n")
+        out.update(f"{path.relative_to(_HERE).as_posix()} {len(data)}\n".encode() + data)
+    return out.hexdigest()
+
+
+# -------------------------------------------------------------------------------------------------------------- pieces
+@lru_cache(maxsize=1)
+def _templates() -> tuple[Environment, Macros]:
+    env = Environment(
+        loader=FileSystemLoader(_HERE / "templates"), undefined=StrictUndefined, autoescape=False, trim_blocks=True,
+        lstrip_blocks=True, keep_trailing_newline=True,
+    )  # fmt: skip
+    rows: dict[str, Any] = {}
+    for path in sorted((_HERE / "templates" / "instr").glob("*.cu.j2")):
+        rows |= macros_of(env, f"instr/{path.name}")
+    return env, Macros(env.get_template("stmt.cu.j2").module, rows)
+
+
+def macros_of(env: Environment, template: str) -> dict[str, Any]:
+    """The macros of a template by name."""
+    return {n: m for n, m in vars(env.get_template(template).module).items() if n[0] != "_"}
+
+
+def _prelude(body: str) -> list[str]:
+    """The prelude files that define a function which the body calls."""
+    used = set(_OURS.findall(body))
+    return [text for defined, text in _prelude_files() if used & defined]
+
+
+@lru_cache(maxsize=1)
+def _prelude_files() -> list[tuple[frozenset[str], str]]:
+    found = []
+    for path in sorted((_HERE / "prelude").glob("*.cuh")):
+        text = path.read_text("utf-8").strip()
+        found.append((frozenset(_OURS.findall(text)), text))
+    return found
+
+
+def _parameter(p: Param) -> str:
+    ctype = DTYPES[p.dtype].c
+    if p.shape is None:
+        return f"const {ctype} {p.name}"
+    return f"{'const ' if p.access == 'read' else ''}{ctype}* __restrict__ {p.name}"
+
+
+def _declarations(kernel: KernelDescriptor) -> list[str]:
+    """The lines before the body: built-in values that it uses, shared arrays at their offsets, register arrays."""
+    lines = _builtins(kernel)
+    if kernel.shared_bytes:
+        lines.append("extern __shared__ __align__(1024) unsigned char smem[];")
+    for b in kernel.buffers:
+        ctype = DTYPES[b.dtype].c
+        if b.space == "shared":
+            lines.append(f"{ctype}* const {b.name} = ({ctype}*)(smem + {kernel.shared_offsets[b.name]});")
+        else:
+            lines.append(f"{ctype} {b.name}{''.join(f'[{n}]' for n in b.shape)};")
+    return lines
+
+
+def _builtins(kernel: KernelDescriptor) -> list[str]:
+    used = _variables(kernel)
+    if "rank" in used:
+        raise unsupported("the rank in a cluster")
+    found = [f"{n} = {_BUILTIN[n]}" for n in BUILTINS if n in used]
+    return [f"const int {', '.join(found)};"] if found else []
+
+
+def _variables(kernel: KernelDescriptor) -> frozenset[str]:
+    """Every variable in the body or in the strides of a tensor (assumptions are not printed as code)."""
+    steps = [e for p in kernel.tensors for e in kernel.strides_of(p)]
+    terms = [e for _, s in walk(kernel.body) if s.kind != "assume" for _, e in expressions(s)]
+    return frozenset().union(*map(names, (*steps, *terms)))

@@ -1,0 +1,109 @@
+"""Descriptors, and a harness of a few lines in place of the real one: these tests are about the command."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import amk.harness.rules
+from amk.dsl.builder import KernelBuilder
+from amk.dsl.expr import cdiv
+from amk.dsl.kernel import KernelDescriptor, walk
+from amk.harness import docs
+from amk.harness.diagnostics import Diagnostic, Obligation, Related, Report
+
+
+def vector_add(*, guarded: bool = True, name: str = "vector_add") -> KernelDescriptor:
+    """z = x + x, with or without the guard that keeps it in bounds."""
+    k = KernelBuilder(name, target="sm_80", threads=256)
+    n = k.size("n")
+    x, z = k.tensor("x", "f32", (n,)), k.tensor("z", "f32", (n,), access="write")
+    a = k.registers("a", "f32", (1,))
+    i = k.let("i", k.bx * 256 + k.t)
+    with k.when(i < n if guarded else i >= 0):
+        k.load(a[0], x[i])
+        k.store(z[i], a[0] + a[0])
+    return k.finish(grid=(cdiv(n, 256),))
+
+
+class OutOfBounds:
+    """An access can leave its array.
+
+    Why:    it faults, or reads what belongs to others.
+    Bad:    k.load(a[0], x[i])
+    Good:   with k.when(i < n): k.load(a[0], x[i])
+    """
+
+    code, title, severity = "AMK201", "out of bounds", "error"
+
+
+@dataclass
+class FakeHarness:
+    """Finds a fault in every kernel whose name starts with `bad`, a warning in `slow`, a doubt in `hard`."""
+
+    calls: list[tuple[str, str, str]] = field(default_factory=list)
+    crash: bool = False
+
+    def check(self, kernel: Any, target: Any = None, *, prover: str = "auto") -> Report:
+        name = target if isinstance(target, str) else target.name if target else kernel.target
+        self.calls.append((kernel.name, name, prover))
+        if self.crash:
+            raise RuntimeError("the engine\x1b[31m broke")
+        load = next((p for p, s in walk(kernel.body) if s.kind == "load"), "")
+        return Report(
+            kernel.name, kernel.hash, name, self.findings(kernel.name, load),
+            (Obligation("AMK201", load, "x[i]", "affine"),), (), 1.25,
+        )  # fmt: skip
+
+    def findings(self, name: str, load: str) -> tuple[Diagnostic, ...]:
+        if name.startswith("bad"):
+            return (
+                Diagnostic(
+                    "AMK201", "out of bounds", "error", "x[i] reaches 1 beyond x", load, "kernel.py:7",
+                    (Related("/params/1", "x has n elements"),), {"n": 1, "t": 1}, True, "guard it: i < n",
+                ),
+            )  # fmt: skip
+        if name.startswith("slow"):
+            return (Diagnostic("AMK501", "not coalesced", "warning", "8 sectors, 4 would do", load),)
+        if name.startswith("hard"):
+            return (Diagnostic("AMK201", "out of bounds", "undecided", "the solver gave up", load),)
+        return ()
+
+
+@pytest.fixture
+def harness(monkeypatch: pytest.MonkeyPatch) -> FakeHarness:
+    fake, module = FakeHarness(), ModuleType("amk.harness.check")
+    module.check = fake.check  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "amk.harness.check", module)
+    monkeypatch.setattr(amk.harness.rules, "RULES", (OutOfBounds,), raising=False)
+    for cached in (docs.titles, docs.pages):
+        cached.cache_clear()
+    return fake
+
+
+@pytest.fixture(autouse=True)
+def plain(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """In an empty folder, with a cache of its own, without settings of the developer."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("AMK_DEBUG", "AMK_LOGS", "AMK_BACKEND", "AMK_DUMP_DIR", "AMK_ALWAYS_COMPILE", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AMK_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Any:
+    """Writes a descriptor `NAME.amk.json`; its name chooses what the fake harness says."""
+
+    def write(name: str, text: str | None = None) -> Path:
+        path = tmp_path / f"{name}.amk.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text if text is not None else vector_add(name=path.name.split(".")[0]).to_json())
+        return path
+
+    return write

@@ -1,0 +1,121 @@
+"""The printed text run on the host by a C++ compiler, one OS thread per CUDA thread, under its sanitizers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from amk.dsl.kernel import KernelDescriptor
+from amk.synth.render import text_of
+
+sys.path.insert(0, str(Path(__file__).parent))
+from kernels import block_sum, gemm, transpose, vector_add
+
+SHIM = Path(__file__).parent / "shim"
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("g++") is None or sys.platform != "linux", reason="needs g++ on Linux"),
+]
+
+HEAD = '#include "amk_shim.hpp"\n#include <cmath>\n#include <cstdio>\n#include <cstdlib>\n'
+ADD = """int main() {
+  const int n = 520;
+  float *x = (float*)aligned_alloc(16, n * 4), *y = (float*)aligned_alloc(16, n * 4), *z = (float*)aligned_alloc(16, n * 4);
+  for (int i = 0; i < n; ++i) { x[i] = i; y[i] = 2 * i; z[i] = -1; }
+  amk_launch(64, {(n + 255) / 256, 1, 1}, [=] { vector_add(n, x, y, z); });
+  for (int i = 0; i < n; ++i) if (z[i] != 3 * i) { std::printf("wrong at %d\\n", i); return 1; }
+}"""
+TRANSPOSE = """int main() {
+  const int rows = 33, cols = 45;
+  float *x = (float*)malloc(rows * cols * 4), *out = (float*)malloc(rows * cols * 4);
+  for (int i = 0; i < rows * cols; ++i) { x[i] = i; out[i] = -1; }
+  amk_launch(256, {2, 2, 1}, [=] { transpose(rows, cols, x, out); });
+  for (int i = 0; i < rows; ++i) for (int j = 0; j < cols; ++j)
+    if (out[j * rows + i] != x[i * cols + j]) { std::printf("wrong at %d %d\\n", i, j); return 1; }
+}"""
+SUM = """int main() {
+  const int n = 5000;
+  float *x = (float*)malloc(n * 4), *total = (float*)malloc(4);
+  for (int i = 0; i < n; ++i) x[i] = i % 7;
+  *total = 0;
+  double want = 0;
+  for (int i = 0; i < n; ++i) want += x[i];
+  amk_launch(256, {8, 1, 1}, [=] { block_sum(n, x, total); });
+  if (*total != want) { std::printf("wrong: %f %f\\n", *total, want); return 1; }
+}"""
+GEMM = """int main() {
+  const int m = 35, n = 36, depth = 20;
+  float *a = (float*)aligned_alloc(16, m * depth * 4), *b = (float*)aligned_alloc(16, depth * n * 4);
+  float *c = (float*)aligned_alloc(16, m * n * 4);
+  for (int i = 0; i < m * depth; ++i) a[i] = i % 5 - 2;
+  for (int i = 0; i < depth * n; ++i) b[i] = i % 7 - 3;
+  for (int i = 0; i < m * n; ++i) c[i] = NAN;
+  amk_launch(64, {2, 2, 1}, [=] { gemm(m, n, depth, a, b, c); });
+  for (int i = 0; i < m; ++i) for (int j = 0; j < n; ++j) {
+    float want = 0;
+    for (int k = 0; k < depth; ++k) want += a[i * depth + k] * b[k * n + j];
+    if (c[i * n + j] != want) { std::printf("wrong at %d %d: %f %f\\n", i, j, c[i * n + j], want); return 1; }
+  }
+}"""
+CASES = {
+    "vector_add": (lambda: vector_add(4, 64), ADD), "transpose": (transpose, TRANSPOSE), "block_sum": (block_sum, SUM),
+    "gemm": (gemm, GEMM), "gemm_swizzled": (lambda: gemm(swizzle=True), GEMM),
+}  # fmt: skip
+
+
+def run(
+    kernel: KernelDescriptor, main: str, sanitizer: str, folder: Path, text: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """What a program of the kernel's text (or another text) and a main function says."""
+    source, program = folder / "main.cpp", folder / "main"
+    source.write_text(HEAD + (text or text_of(kernel)) + main)
+    flags = [
+        "-std=c++17",
+        "-O1",
+        "-g",
+        "-fno-strict-aliasing",
+        "-ffp-contract=off",
+        f"-fsanitize={sanitizer}",
+        "-pthread",
+    ]
+    define = f"-DAMK_SHARED_BYTES={kernel.shared_bytes}"
+    command = ["g++", *flags, define, f"-I{SHIM}", "-D__restrict__=__restrict", str(source), "-o", str(program)]
+    subprocess.run(command, check=True, capture_output=True, text=True)
+    env = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}  # the little main functions free nothing
+    return subprocess.run([str(program)], capture_output=True, text=True, timeout=120, cwd=folder, env=env)
+
+
+@pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])
+@pytest.mark.parametrize("name", CASES)
+def test_right_and_clean(name: str, sanitizer: str, tmp_path: Path) -> None:
+    make, main = CASES[name]
+    done = run(make(), main, sanitizer, tmp_path)
+    assert done.returncode == 0 and "ERROR" not in done.stderr and "runtime error" not in done.stderr, (
+        done.stdout + done.stderr
+    )
+
+
+@pytest.mark.parametrize("make, main", [
+    (lambda: transpose(sync=False), TRANSPOSE), (lambda: block_sum(sync=False), SUM), (lambda: gemm(syncs=False), GEMM),
+])  # fmt: skip
+def test_a_missing_barrier_is_a_race(make, main: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    done = run(make(), main, "thread", tmp_path)
+    assert "data race" in done.stderr
+
+
+def test_an_overrun_of_shared_memory_is_seen(tmp_path: Path) -> None:
+    kernel = transpose()
+    text = text_of(kernel).replace("tile[(warp + r) * 33 + lane]", "tile[(warp + r) * 34 + lane]")
+    assert text != text_of(kernel)
+    assert "use-after-poison" in run(kernel, TRANSPOSE, "address", tmp_path, text).stderr
+
+
+def test_an_overrun_of_global_memory_is_seen(tmp_path: Path) -> None:
+    kernel = vector_add(4, 64)
+    text = text_of(kernel).replace("if (i < n)", "if (i < n + 4)")
+    assert "heap-buffer-overflow" in run(kernel, ADD, "address", tmp_path, text).stderr
