@@ -100,7 +100,7 @@ class RuleAgent:
         sms, clock = target.sms or DEFAULT_SMS, target.clock_hz or DEFAULT_CLOCK
         blocks = max(1, occupancy(target, s.threads, registers(s), shared_bytes(s)).blocks_per_sm)
         tiles = cdiv_int(p.m, s.bm) * cdiv_int(p.n, s.bn) * p.batch * s.split_k
-        steps = cdiv_int(cdiv_int(p.k, s.bk), s.split_k)
+        steps = cdiv_int(cdiv_int(p.k, s.bk), s.split_k) + 1  # prologue and epilogue count as a step
         ffma = s.bm * s.bn * s.bk / target.architecture.fp32_lanes
         copies = (s.bm + s.bn) * s.bk / s.vec_width / 32  # issue slots beyond those of 16-byte copies
         step = (ffma / share + copies * (1 - s.vec_width / 4)) / clock

@@ -12,13 +12,14 @@ from itertools import pairwise
 from typing import Any
 
 from amk.dsl.evaluate import function_of
-from amk.dsl.expr import BUILTINS, Const, Elem, Expr, cdiv, names, subst
+from amk.dsl.expr import BUILTINS, Apply, Const, Elem, Expr, cdiv, names, subterms
 from amk.dsl.instructions import ROWS
 from amk.dsl.kernel import KernelDescriptor, walk
 from amk.dsl.layout import extent, offset
-from amk.dsl.nodes import Buffer, For, Let, Param, Statement
+from amk.dsl.nodes import Buffer, For, Param, Statement
 from amk.dsl.target import Target, occupancy
 from amk.dsl.types import nbytes
+from amk.errors import DescriptorError
 
 __all__ = ["SAMPLE", "AccessFact", "LoopFact", "Summary", "SyncFact", "summary"]
 
@@ -26,6 +27,9 @@ SAMPLE = 1024
 _WARP = 32
 _SECTOR = 32  # bytes of global memory that one request moves at least
 _BANKS = 32  # of 4 bytes, in shared memory
+
+Lane = dict[str, int | None]  # what each name is in one lane
+Warp = list[Lane]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +97,16 @@ class Summary:
 
 
 def summary(kernel: KernelDescriptor, target: Target) -> Summary:
-    """The facts of a kernel on a target."""
-    statements = tuple(walk(kernel.body))
+    """The facts of a kernel on a target. DescriptorError where its parts contradict each other."""
+    try:
+        return _summary(kernel, target)
+    except (IndexError, KeyError, ValueError, AssertionError):
+        hint = "amk check says where"
+        raise DescriptorError(f"the parts of kernel {kernel.name} contradict each other", hint=hint) from None
+
+
+def _summary(kernel: KernelDescriptor, target: Target) -> Summary:
+    statements, warp = tuple(walk(kernel.body)), _warp(kernel)
     registers = sum(-(-extent(b.shape, b.layout) * nbytes(b.dtype) // 4) for b in _arrays(kernel, "register"))
     resident = occupancy(target, kernel.threads, 0, kernel.shared_bytes)
     return Summary(
@@ -103,7 +115,7 @@ def summary(kernel: KernelDescriptor, target: Target) -> Summary:
         shared_bytes=kernel.shared_bytes, blocks_per_sm=resident.blocks_per_sm, limited_by=resident.limited_by,
         params=tuple(map(_param, kernel.params)), buffers=tuple(map(_buffer, kernel.buffers)),
         loops=tuple(_loop(p, s) for p, s in statements if s.kind == "for"),
-        accesses=tuple(a for p, s in statements for a in _accesses(kernel, p, s)),
+        accesses=tuple(a for p, s in statements for a in _accesses(kernel, p, s, warp)),
         syncs=tuple(f for p, s in statements if (f := _sync(kernel, p, s))),
     )  # fmt: skip
 
@@ -154,12 +166,12 @@ def _enclosing(kernel: KernelDescriptor, pointer: str) -> str:
 
 
 # ----------------------------------------------------------------------------------------------------------- accesses
-def _accesses(kernel: KernelDescriptor, pointer: str, s: Statement) -> Iterator[AccessFact]:
+def _accesses(kernel: KernelDescriptor, pointer: str, s: Statement, warp: Warp) -> Iterator[AccessFact]:
     for what, ref, width in _operands(s):
         declared = kernel.find(ref.buffer)
         if isinstance(declared, (Param, Buffer)) and kernel.space(ref) in ("global", "shared"):
             size = width if s.kind == "call" and width else max(width, 1) * nbytes(declared.dtype)
-            yield _access(kernel, pointer, what, ref, size)
+            yield _access(kernel, pointer, what, ref, size, warp)
 
 
 def _operands(s: Statement) -> Iterator[tuple[str, Elem, int]]:
@@ -176,8 +188,8 @@ def _operands(s: Statement) -> Iterator[tuple[str, Elem, int]]:
                 yield f"{s.row} {operand.mode}", s.refs[operand.role], operand.nbytes
 
 
-def _access(kernel: KernelDescriptor, pointer: str, what: str, ref: Elem, width: int) -> AccessFact:
-    space, lanes = kernel.space(ref), _lanes(kernel, ref)
+def _access(kernel: KernelDescriptor, pointer: str, what: str, ref: Elem, width: int, warp: Warp) -> AccessFact:
+    space, lanes = kernel.space(ref), _lanes(kernel, ref, warp)
     if lanes is None:
         return AccessFact(pointer, what, str(ref), space, width, None, "unknown")
     steps = {b - a for a, b in pairwise(lanes)}
@@ -207,13 +219,14 @@ def _degree(lanes: list[int], width: int) -> int:
     return max(used)
 
 
-def _lanes(kernel: KernelDescriptor, ref: Elem) -> list[int] | None:
+def _lanes(kernel: KernelDescriptor, ref: Elem, warp: Warp) -> list[int] | None:
     """Byte address of each lane of warp 0, or None where it depends on data."""
     try:
-        address = _closed(_address(kernel, kernel.resolve(ref)), _environment(kernel))
-        return [function_of((address,), ("t",))(t)[0] for t in range(min(_WARP, kernel.threads))]
-    except (ValueError, ZeroDivisionError, TypeError, AssertionError, OverflowError):
+        address = _address(kernel, kernel.resolve(ref))
+    except (ValueError, TypeError, AssertionError, KeyError):  # a descriptor that `amk check` would refuse
         return None
+    found = [_value(address, lane) for lane in warp]
+    return None if None in found else found  # type: ignore[return-value]
 
 
 def _address(kernel: KernelDescriptor, ref: Elem) -> Expr:
@@ -227,28 +240,46 @@ def _address(kernel: KernelDescriptor, ref: Elem) -> Expr:
     return total * nbytes(d.dtype)  # type: ignore[no-any-return]
 
 
-def _environment(kernel: KernelDescriptor) -> dict[str, Expr]:
-    """What each name stands for: samples for sizes, 0 for block indices, first iterations, and the values of Lets."""
-    env: dict[str, Expr] = {b: Const(1 if b[0] == "g" else 0) for b in BUILTINS if b != "t"}
-    env |= {p.name: Const(_sample(p)) for p in kernel.scalars}
+def _warp(kernel: KernelDescriptor) -> Warp:
+    """The names of each lane of warp 0, evaluated once in program order; what depends on data has no value."""
+    start: Lane = {b: 1 if b[0] == "g" else 0 for b in BUILTINS}
+    start.update({p.name: _sample(p) for p in kernel.scalars})
+    warp: Warp = [start | {"t": t} for t in range(min(_WARP, kernel.threads))]
     for _, s in walk(kernel.body):
-        if isinstance(s, Let) and s.value is not None:
-            env[s.name] = s.value
-        elif s.kind == "for":
-            env[s.var] = s.lo
-            env |= {c.name: c.init for c in s.carry}
-    return env
+        for name, term in _named(s):
+            for lane in warp:
+                lane[name] = _value(term, lane)
+    return warp
+
+
+def _named(s: Statement) -> Iterator[tuple[str, Expr]]:
+    """Values that a statement names: of a Let, and of a loop in its first iteration."""
+    if s.kind == "let" and s.value is not None:
+        yield s.name, s.value
+    elif s.kind == "for":
+        yield s.var, s.lo
+        yield from ((c.name, c.init) for c in s.carry)
+
+
+def _value(e: Expr, lane: Lane) -> int | None:
+    """The integer that a term is in a lane, or None: unknown, no integer, or beyond 64 bits."""
+    used = tuple(sorted(names(e)))
+    values = [lane.get(n) for n in used]
+    if None in values or any(isinstance(x, Apply) and x.op == "<<" and not _small_shift(x) for x in subterms(e)):
+        return None
+    try:
+        value = function_of((e,), used)(*values)[0]
+    except (ValueError, ZeroDivisionError, TypeError, OverflowError):
+        return None
+    return int(value) if isinstance(value, int) and abs(value) < 1 << 63 else None
+
+
+def _small_shift(e: Apply) -> bool:
+    """Whether a left shift cannot make a number that fills the memory."""
+    by = e.args[1]
+    return isinstance(by, Const) and isinstance(by.value, int) and 0 <= by.value < 64
 
 
 def _sample(p: Param) -> int:
     near = min(max(SAMPLE, p.min), p.max)
     return near - near % p.multiple_of or p.multiple_of
-
-
-def _closed(e: Expr, env: dict[str, Expr]) -> Expr:
-    """The term in `t` alone. Names are declared before use, so this ends; a bound keeps a bad file from looping."""
-    for _ in range(200):
-        if not names(e) & env.keys():
-            return e
-        e = subst(e, env)
-    raise ValueError("names refer to each other")

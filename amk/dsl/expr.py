@@ -318,7 +318,7 @@ class _Parser:
             return Apply("not", (self.term(NOT_LEVEL),))
         if text == "-":
             self.at += 1
-            number = self.tokens[self.at][0] == "num"
+            number = self.tokens[self.at][0] == "num"  # a minus before a literal belongs to the literal
             inner = self.term(NEG_LEVEL) if self.tokens[self.at][1] == "-" else self.atom()
             return Const(-inner.value) if number and isinstance(inner, Const) else Apply("neg", (inner,))
         return self.atom()
@@ -326,8 +326,9 @@ class _Parser:
     def atom(self) -> Expr:
         kind, text, _ = self.tokens[self.at]
         if kind == "num":
+            value = self.number(text)
             self.at += 1
-            return self.number(text)
+            return value
         if text == "(":
             self.at += 1
             e = self.term(0)

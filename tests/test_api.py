@@ -1,0 +1,182 @@
+"""The library call on the CPU executor: layouts, views, aliasing, zero sizes, refusals (field cases B1 to B4, F3)."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import amk
+from amk.errors import AmkError, ArgumentError, EnvironmentProblem
+
+RNG = np.random.default_rng(5)
+
+
+def normal(*shape):
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def gemm():
+    return amk.AutoMegaKernelGEMM(device="cpu")
+
+
+def close(got, want):
+    return np.linalg.norm(got - want) <= 2e-6 * max(np.linalg.norm(want), 1e-30)
+
+
+def test_it_multiplies_and_says_what_ran(gemm):
+    """The result is right, fresh, and `last` names the executor."""
+    a, b = normal(17, 33), normal(33, 9)
+    c = gemm.run(a, b)
+    assert close(c, a.astype(np.float64) @ b) and c.dtype == np.float32
+    assert gemm.last.executor == "cpu" and gemm.last.kernel.startswith("gemm") and gemm.last.copies == ()
+
+
+def views():
+    big = normal(40, 60)
+    yield "transposed", normal(20, 12).T, normal(16, 20).T
+    yield "sliced", big[2:14, 3:23], big[5:25, 7:20]
+    yield "odd base", big[:12, 1:21], big[1:21, 3:19]
+    yield "negative strides", big[11::-1, :20], big[:20, 19::-1]
+    yield "every second", big[:24:2, :40:2], big[:40:2, :26:2]
+    yield "broadcast", np.broadcast_to(normal(1, 20), (12, 20)), normal(20, 16)
+    yield "column", big[:12, :20], big[:20, 4:5]
+
+
+@pytest.mark.parametrize(("name", "a", "b"), list(views()), ids=lambda v: v if isinstance(v, str) else "")
+def test_views(gemm, name, a, b):
+    """Any strides give the contiguous copy's result."""
+    assert close(gemm.run(a, b), a.astype(np.float64) @ b)
+
+
+def test_strided_outputs_leave_their_surroundings_alone(gemm):
+    """B4: a column block, a transposed and a strided C are written, and nothing beside them."""
+    a, b = normal(12, 20), normal(20, 8)
+    for pick in (lambda w: w[3:15, 5:13], lambda w: w.T[4:16, 2:10], lambda w: w[:24:2, :16:2]):
+        wide = np.full((40, 40), 7.0, np.float32)
+        c = pick(wide)
+        assert gemm.run(a, b, c) is c and close(c, a.astype(np.float64) @ b)
+        c[...] = 7.0
+        assert (wide == 7.0).all()
+
+
+def test_k_zero_and_beta(gemm):
+    """B1, B2: K = 0 gives beta * C; beta = 0 never reads C."""
+    a, b = np.empty((2, 0), np.float32), np.empty((0, 2), np.float32)
+    c = np.array([[1, 2], [3, 4]], np.float32)
+    assert (gemm.run(a, b, c.copy(), beta=2) == 2 * c).all()
+    assert (gemm.run(a, b, c.copy(), beta=1) == c).all()
+    assert (gemm.run(a, b, np.full((2, 2), np.nan, np.float32)) == 0).all()
+    assert gemm.run(np.empty((0, 3), np.float32), normal(3, 4)).shape == (0, 4)
+    x, y = normal(9, 9), normal(9, 9)
+    for junk in (np.nan, np.inf):
+        assert close(gemm.run(x, y, np.full((9, 9), junk, np.float32)), x.astype(np.float64) @ y)
+
+
+def test_alpha_beta(gemm):
+    """C := alpha A B + beta C."""
+    a, b, c = normal(10, 6), normal(6, 11), normal(10, 11)
+    want = 1.5 * (a.astype(np.float64) @ b) - 0.25 * c
+    assert close(gemm.run(a, b, c, alpha=1.5, beta=-0.25), want)
+
+
+def test_output_aliases_input(gemm):
+    """B3: C over A, over B or overlapping by a row gives the product of the old values, by a stated copy."""
+    a = normal(9, 9)
+    want = a.astype(np.float64) @ a
+    assert close(gemm.run(a, a, a), want) and any("overlaps" in c for c in gemm.last.copies)
+    store = normal(20, 9)
+    x, y = store[:9], store[8:17]
+    want = x.astype(np.float64) @ np.eye(9)
+    assert close(gemm.run(x, np.eye(9, dtype=np.float32), y), want)
+    left, right = store[:9, :4], store[:9, 4:8]
+    want = left.astype(np.float64) @ np.eye(4)
+    assert close(gemm.run(left, np.eye(4, dtype=np.float32), right), want) and gemm.last.copies == ()
+
+
+def test_batches(gemm):
+    """A batch on both sides, on one side, and of size 1."""
+    a, b = normal(3, 7, 5), normal(3, 5, 6)
+    assert close(gemm.run(a, b), a.astype(np.float64) @ b)
+    assert close(gemm.run(a[0], b), a[0].astype(np.float64) @ b)
+    assert close(gemm.run(a[:1], b[:1]), a[:1].astype(np.float64) @ b[:1])
+
+
+def test_float32_is_exact_where_float32_is(gemm):
+    """F3: identity times 1 + 2**-12 comes back bit for bit: no tf32."""
+    b = np.full((64, 64), 1 + 2.0**-12, np.float32)
+    assert (gemm.run(np.eye(64, dtype=np.float32), b) == b).all()
+
+
+@pytest.mark.parametrize(
+    ("args", "kw", "says"),
+    [
+        ((normal(2, 3), normal(4, 5)), {}, "k is 3 and 4"),
+        ((normal(2, 3).astype(np.float64), normal(3, 5)), {}, "supported: f32"),
+        ((normal(2, 3), normal(3, 5)), {"beta": 1.0}, "no C is given"),
+        ((normal(2, 3), normal(3, 5), normal(2, 4)), {}, "shape"),
+        ((normal(2), normal(2, 2)), {}, "dimensions"),
+        (("A", normal(2, 2)), {}, "A"),
+        ((normal(2, 2, 2), normal(3, 2, 2)), {}, "batch"),
+        ((normal(2, 3), normal(3, 2), np.broadcast_to(np.float32(0), (2, 2))), {}, "C"),
+    ],
+)
+def test_bad_arguments(gemm, args, kw, says):
+    """Every wrong argument is an ArgumentError that names it, before anything runs."""
+    with pytest.raises(ArgumentError, match=says):
+        gemm.run(*args, **kw)
+
+
+def test_the_cpu_budget(gemm):
+    """Work above the stated budget is refused with an estimate, not begun."""
+    with pytest.raises(EnvironmentProblem, match="minutes"):
+        amk.AutoMegaKernelGEMM(device="cpu", cpu_budget=1000).run(normal(64, 64), normal(64, 64))
+
+
+def test_sixteen_threads(gemm):
+    """B10: threads share one object; each sees its own `last`."""
+    a, b = normal(20, 20), normal(20, 20)
+    want, faults = a.astype(np.float64) @ b, []
+
+    def work() -> None:
+        try:
+            assert close(gemm.run(a, b), want) and gemm.last.executor == "cpu"
+        except BaseException as e:
+            faults.append(e)
+
+    threads = [threading.Thread(target=work) for _ in range(16)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not faults
+
+
+def test_explain(gemm):
+    """explain() names the kernel, its reasons, the number of proved obligations and the launch facts."""
+    told = gemm.explain(normal(128, 64), normal(64, 128))
+    assert told["ok"] and told["proved"] > 100 and told["reasons"] and told["facts"] and told["predicted_seconds"] > 0
+
+
+def test_any_certified_kernel_is_callable():
+    """amk.compile makes a callable of a kernel from the builder; sizes come from the arrays."""
+    from amk.dsl.expr import cdiv
+
+    k = amk.KernelBuilder("double_it", target="sm_80", threads=64)
+    n = k.size("n", min=0)
+    x, z = k.tensor("x", "f32", (n,)), k.tensor("z", "f32", (n,), access="write")
+    a = k.registers("a", "f32", (1,))
+    i = k.let("i", k.bx * 64 + k.t)
+    with k.when(i < n):
+        k.load(a[0], x[i])
+        k.store(z[i], a[0] + a[0])
+    f = amk.compile(k.finish(grid=(cdiv(n, 64),)), device="cpu")
+    data, out = normal(1000), np.empty(1000, np.float32)
+    f(x=data, z=out)
+    assert (out == 2 * data).all()
+    with pytest.raises(AmkError, match="overlaps"):
+        f(x=data, z=data)
+    with pytest.raises(AmkError, match="shape"):
+        f(x=data, z=out[:10])
+    with pytest.raises(AmkError, match="no argument"):
+        f(x=data, z=out, y=1)
