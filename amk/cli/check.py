@@ -105,7 +105,12 @@ def _check(d: Document, kernel: KernelDescriptor, target: Target | None, prover:
     from amk.harness.check import check
 
     report = check(kernel, target, prover=cast("ProverChoice", prover))
-    return Checked(d, report, report.exit_code())
+    return Checked(d, report, _code(report))
+
+
+def _code(report: Report) -> int:
+    """As the report says; but AMK9xx are faults of ours, whatever else was found."""
+    return 4 if any(x.code.startswith("AMK9") for x in report.diagnostics) else report.exit_code()
 
 
 def _certify(d: Document, kernel: KernelDescriptor, target: Target | None) -> Checked:
@@ -117,9 +122,9 @@ def _certify(d: Document, kernel: KernelDescriptor, target: Target | None) -> Ch
         if fault.report is None:
             raise
         report = fault.report
-        return Checked(d, report, report.exit_code() or fault.exit_code, refused=fault.message)
+        return Checked(d, report, _code(report) or fault.exit_code, refused=fault.message)
     report = certificate.report
-    return Checked(d, report, report.exit_code(), certificate=certificate.digest, meaning=certificate.meaning)
+    return Checked(d, report, _code(report), certificate=certificate.digest, meaning=certificate.meaning)
 
 
 def _unreadable(d: Document, fault: DescriptorError) -> Checked:

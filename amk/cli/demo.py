@@ -127,7 +127,7 @@ def _run(folder: Path) -> tuple[str, int, Any]:
     say_right = paint("right", "green") if facts["right"] else paint("wrong", "red")
     lines = (
         f"{RUN} x {RUN + 4} x {RUN + 8} on the CPU executor by {facts['kernel']}: {say_right}, "
-        f"error {facts['error']:.2g} against float64 (allowed {facts['tolerance']:.2g})"
+        f"error {facts['error'] or 0:.2g} against float64 (allowed {facts['tolerance']:.2g})"
     )
     return lines, 0 if facts["right"] else 1, facts
 

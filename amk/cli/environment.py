@@ -8,10 +8,10 @@ __all__ = ["VARIABLES", "settings", "unknown"]
 
 VARIABLES: dict[str, str] = {
     "AMK_CACHE_DIR": "folder of the cache (default: $XDG_CACHE_HOME/amk, then ~/.cache/amk)",
-    "AMK_LOGS": "what to log to standard error, with commas: check, synth, cache, run",
-    "AMK_DUMP_DIR": "folder that gets the CUDA text, log and certificate of everything compiled",
+    "AMK_LOGS": "cache: what the cache finds, keeps and drops, on standard error",
+    "AMK_DUMP_DIR": "folder that gets the CUDA text and the compiler log of everything compiled",
     "AMK_ALWAYS_COMPILE": "1: ignore what the cache holds",
-    "AMK_BACKEND": "cpu or cuda: where device='auto' runs (default: the GPU if there is one)",
+    "AMK_BACKEND": "cpu: run on the CPU executor, even where there is a GPU",
     "AMK_DEBUG": "1: our own faults keep their traceback",
 }
 

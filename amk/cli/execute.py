@@ -3,6 +3,7 @@ and an operator against a peer."""
 
 from __future__ import annotations
 
+import math
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
@@ -48,6 +49,8 @@ def run_operator_command(args: Namespace) -> int:
 
 
 def _short(value: Any) -> str:
+    if value is None:
+        return "-"
     return f"{value:.3g}" if isinstance(value, float) else ", ".join(value) if isinstance(value, list) else str(value)
 
 
@@ -75,8 +78,13 @@ def run_operator(name: str, problem: Problem, *, device: str = "auto", seed: int
     last = gemm.last
     return {
         "operator": name, "executor": last.executor, "kernel": last.kernel, "seconds": last.seconds,
-        "copies": list(last.copies), "error": error, "tolerance": limit, "right": bool(error <= limit),
+        "copies": list(last.copies), "error": _finite(error), "tolerance": limit, "right": bool(error <= limit),
     }  # fmt: skip
+
+
+def _finite(error: float) -> float | None:
+    """JSON has no NaN and no infinity; None is as wrong as they are."""
+    return error if math.isfinite(error) else None
 
 
 def _device(text: str) -> str | int:
@@ -144,7 +152,7 @@ def _compared(kernel: Any, before: dict[str, Any], after: dict[str, Any]) -> dic
     ]
     limit = family.tolerance.relative(problem.model_copy(update=_actual(problem, before)))
     error = max(errors, default=0.0)
-    return {"error": error, "tolerance": limit, "right": bool(error <= limit)}
+    return {"error": _finite(error), "tolerance": limit, "right": bool(error <= limit)}
 
 
 def _actual(problem: Any, given: dict[str, Any]) -> dict[str, int]:

@@ -12,10 +12,13 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
 from importlib import import_module
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from amk import __version__
 from amk.cli.output import complain, complain_line, flush, report_fault, say, tolerate_any_text
+
+if TYPE_CHECKING:
+    from amk.errors import AmkError
 
 __all__ = ["COMMANDS", "main"]
 
@@ -67,8 +70,16 @@ def _failed(fault: Exception) -> int:
 
     if isinstance(fault, AmkError):
         complain(fault)
-        return fault.exit_code
+        return _code(fault)
     return report_fault(fault)
+
+
+def _code(fault: AmkError) -> int:
+    """The error's own code; of a refused kernel what `amk check` would say of it."""
+    from amk.errors import Refused
+
+    report = fault.report if isinstance(fault, Refused) else None
+    return (report.exit_code() if report else 0) or fault.exit_code
 
 
 def _dispatch(argv: list[str]) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from amk.cli.output import clean, complain_line, say, say_json, table
-from amk.errors import EnvironmentProblem, InputError
+from amk.errors import ArgumentError, EnvironmentProblem, InputError
 
 if TYPE_CHECKING:
     from amk.dsl.kernel import KernelDescriptor
@@ -36,7 +36,7 @@ def add_new(parser: ArgumentParser, argv: Sequence[str]) -> None:
 
 
 def run_new(args: Namespace) -> int:
-    """Prints the descriptor of the agent's best schedule, with the given choices in place of its own."""
+    """Prints the descriptor of the agent's best schedule that goes with the given choices."""
     kernel = propose(args)
     if args.output:
         write_file(args.output, kernel.to_json().encode())
@@ -55,10 +55,16 @@ def propose(args: Namespace) -> KernelDescriptor:
     family, (target,) = find_family(args.operator), find_targets([args.target])[:1]
     assert target is not None
     problem, agent = problem_of(args, family), RuleAgent()
-    best = agent.propose(problem, target, args.objective)[0]
-    schedule = schedule_of(args, family, best.schedule)
-    kernel = family.build(problem, schedule, target)
-    return _signed(kernel, agent, best.reasons if schedule == best.schedule else {})
+    first: ArgumentError | None = None
+    for found in agent.propose(problem, target, args.objective):
+        schedule = schedule_of(args, family, found.schedule)
+        try:
+            kernel = family.build(problem, schedule, target)
+        except ArgumentError as fault:  # given choices may contradict one proposal and suit the next
+            first = first or fault
+            continue
+        return _signed(kernel, agent, found.reasons if schedule == found.schedule else {})
+    raise first or InputError("the agent proposes nothing for this problem")
 
 
 def _signed(kernel: KernelDescriptor, agent: Any, reasons: dict[str, str]) -> KernelDescriptor:

@@ -100,14 +100,19 @@ def run_explain(args: Namespace) -> int:
 def add_rules(parser: ArgumentParser, argv: Sequence[str]) -> None:
     """The options of `amk rules`."""
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--write", metavar="FOLDER", help="write a page for each, as in docs/rules/")
     parser.set_defaults(run=run_rules)
 
 
 def run_rules(args: Namespace) -> int:
-    """Every code with its title."""
-    from amk.harness.docs import titles
+    """Every code with its title, or every page."""
+    from pathlib import Path
 
-    if args.json:
+    from amk.harness.docs import titles, write
+
+    if args.write:
+        say(f"wrote {len(write(Path(args.write)))} pages")
+    elif args.json:
         say_json([{"code": c, "title": t, "severity": s} for c, (t, s) in titles().items()])
     else:
         say(table([(c, s, t) for c, (t, s) in titles().items()]) + "\n\namk explain CODE tells more")

@@ -9,6 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from textwrap import wrap
 from typing import Any
 
 from amk import __version__
@@ -20,6 +21,7 @@ __all__ = ["FORMATS", "Checked", "github", "json_text", "text"]
 
 _COLOUR = {"error": "red", "undecided": "yellow", "warning": "blue"}
 _WIDTH = 78  # where the place of a finding ends
+_TEXT = 100  # characters of a line of a message
 _SNIPPET = 140  # characters of a source line
 
 
@@ -65,16 +67,21 @@ def _finding(r: Checked, d: Diagnostic) -> str:
     kind = "" if d.severity == "error" else f" ({d.severity})"
     head, place = f"{d.code} {clean(d.title, 200)}{kind}", f"{clean(r.path, 400)}:{line}:{column}"
     gap = " " * max(_WIDTH - len(head) - len(place), 2)
-    body = [paint(head, _COLOUR[d.severity]) + gap + place, *_snippet(r, line)]
-    body += [f"        |  {clean(x)}" for x in d.message.splitlines()]
+    body = [paint(head, _COLOUR[d.severity]) + gap + place, *_snippet(r, line, column)]
+    body += [f"        |  {x}" for said in d.message.splitlines() for x in wrap(clean(said), _TEXT)]
     return "\n".join(body + _details(r, d)) + "\n"
 
 
-def _snippet(r: Checked, line: int) -> list[str]:
+def _snippet(r: Checked, line: int, column: int) -> list[str]:
     lines = r.document.lines
     if not 0 < line <= len(lines) or not lines[line - 1].strip():
         return []
-    return [paint(f"{line:>6}  |  {clean(lines[line - 1].strip(), _SNIPPET)}", "dim")]
+    first = lines[line - 1].strip()
+    if len(first) > _SNIPPET and column > 1:  # a file on one line: what stands at the column
+        first = "…" + lines[line - 1][column - 1 : column + _SNIPPET]
+    # a statement with a body starts with a brace alone: what it is stands below
+    shown = " ".join(x.strip() for x in lines[line - 1 : line + 8]) if first in ("{", "[") else first
+    return [paint(f"{line:>6}  |  {clean(shown, _SNIPPET)}", "dim")]
 
 
 def _details(r: Checked, d: Diagnostic) -> list[str]:
@@ -108,7 +115,12 @@ def _status(r: Checked) -> str:
         return f"{name}: {paint('ok', 'green')}, {_proved(report)}{_also(report)}{time}{_certified(r)}"
     words = f"{_count(len(report.errors), 'error')}, {len(report.undecided)} undecided{_also(report)}{hidden}"
     refused = f"; not certified: {clean(r.refused.splitlines()[0], 200)}" if r.refused else ""
-    return f"{name}: {paint('refused', 'red') if r.code else paint('ok', 'green')}, {words}{time}{refused}"
+    return f"{name}: {_verdict(r.code)}, {words}{time}{refused}"
+
+
+def _verdict(code: int) -> str:
+    word, colour = {0: ("ok", "green"), 3: ("undecided", "yellow")}.get(code, ("refused", "red"))
+    return paint(word, colour)
 
 
 def _proved(report: Report) -> str:

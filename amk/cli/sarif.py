@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
@@ -35,7 +36,7 @@ def sarif(results: Sequence[Checked]) -> dict[str, Any]:
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
         "invocations": [{"executionSuccessful": all(r.code != 4 for r in results)}],
-        "results": [_result(r, d, codes.index(d.code)) for r in results for d in r.report.diagnostics],
+        "results": _results(results, codes),
     }
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
@@ -51,14 +52,24 @@ def _rule(d: Diagnostic, page: str) -> dict[str, Any]:
     }
 
 
-def _result(r: Checked, d: Diagnostic, rule: int) -> dict[str, Any]:
+def _results(results: Sequence[Checked], codes: list[str]) -> list[dict[str, Any]]:
+    out, seen = [], Counter[str]()
+    for r in results:
+        for d in r.report.diagnostics:
+            mark = _fingerprint(r, d)
+            out.append(_result(r, d, codes.index(d.code), f"{mark}:{seen[mark]}"))
+            seen[mark] += 1
+    return out
+
+
+def _result(r: Checked, d: Diagnostic, rule: int, mark: str) -> dict[str, Any]:
     out: dict[str, Any] = {
         "ruleId": d.code,
         "ruleIndex": rule,
         "level": _LEVEL[d.severity],
         "message": {"text": _message(r, d)},
         "locations": [_location(r, d.pointer)],
-        "partialFingerprints": {"amkFinding/v1": _fingerprint(r, d)},
+        "partialFingerprints": {"amkFinding/v1": mark},
         "properties": {"target": r.report.target, "pointer": d.pointer, "severity": d.severity},
     }
     if d.counterexample:

@@ -15,7 +15,7 @@ __all__ = ["Access", "check_access", "check_strides"]
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """An operand as written and resolved, the elements it covers along the last dimension, and the bytes it must align to."""
+    """An operand as written and resolved, its elements along the last dimension, the bytes it must align to."""
 
     ref: Elem
     full: Elem
@@ -44,12 +44,16 @@ def _bounds(p: Prover, a: Access, code: str, shape: tuple[Expr, ...]) -> None:
             continue
         index, extent = p.inline(i), p.inline(size)
         place = f"{a.what} {a.ref}, dimension {n}"
-        p.require(code, a.at, index, f"{place}: {i} >= 0", f"{place}: index {i} can be negative", f"guard with `{i} >= 0`")
+        p.require(
+            code, a.at, index, f"{place}: {i} >= 0", f"{place}: index {i} can be negative", f"guard with `{i} >= 0`"
+        )
         end = f"{i} + {width}" if width > 1 else str(i)
         relation = "<=" if width > 1 else "<"
         message = f"{place}: {end} can {'exceed' if width > 1 else 'reach'} the size {size}"
         goal = minus(extent, index, width)
-        p.require(code, a.at, goal, f"{place}: {end} {relation} {size}", message, f"guard with `{end} {relation} {size}`")
+        p.require(
+            code, a.at, goal, f"{place}: {end} {relation} {size}", message, f"guard with `{end} {relation} {size}`"
+        )
 
 
 # ------------------------------------------------------------------------------------------------------------ alignment
@@ -88,7 +92,9 @@ def _multiple(p: Prover, a: Access, address: Expr, n: int, what: str) -> None:
         if n > 1:
             p.note("AMK205", a.at, claim)
         return
-    message = f"{a.what} {a.ref} needs {a.align} bytes of alignment, and {what} allow less (unit: {p.facts.divisor(address)})"
+    message = (
+        f"{a.what} {a.ref} needs {a.align} bytes of alignment, and {what} allow less (unit: {p.facts.divisor(address)})"
+    )
     hint = "use a narrower access, or state that the size is a multiple (multiple_of)"
     p.require("AMK205", a.at, minus(Const(0), apply("%", address, n)), claim, message, hint)
 

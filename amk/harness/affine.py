@@ -1,6 +1,6 @@
 """Tier 0 of the bounds prover: polynomials over integer atoms, intervals, and facts that are known to be >= 0.
 
-In: integer terms and conditions. Out: `prove(term)`, true only if the term is >= 0 wherever the facts hold. Pure Python.
+In: integer terms and conditions. Out: `prove(term)`, true only if the term is >= 0 wherever the facts hold.
 
 A size that is a multiple of m is m times a quotient, so divisibility is visible in the coefficients; a fact is then
 tightened by the gcd of its coefficients (`K - c - 1 >= 0` with all multiples of 4 is `K - c - 4 >= 0`).
@@ -122,14 +122,14 @@ class Facts:
         """floor(p / d): what d divides comes out, and the rest is an atom unless it lies in [0, d)."""
         whole, rest = {m: c // d for m, c in p.items() if c % d == 0}, {m: c for m, c in p.items() if c % d}
         lo, hi = self.span(rest)
-        if rest and not (0 <= lo and hi < d):
+        if rest and not (lo >= 0 and hi < d):
             whole = scaled_sum(whole, 1, {(Apply("//", (self.term(rest), Const(d))),): 1}, 1)
         return whole
 
     def _remainder(self, p: Poly, d: int) -> Poly:
         rest = {m: c % d if m == () else c for m, c in p.items() if c % d}
         lo, hi = self.span(rest)
-        return rest if 0 <= lo and hi < d else {(Apply("%", (self.term(rest), Const(d))),): 1}
+        return rest if lo >= 0 and hi < d else {(Apply("%", (self.term(rest), Const(d))),): 1}
 
     @staticmethod
     def term(p: Poly) -> Expr:
@@ -175,7 +175,6 @@ class Facts:
             return self.ranges.get(e.name, WIDE)
         if isinstance(e, Elem):
             return self.elements.get(e.buffer, WIDE)
-        assert isinstance(e, Apply) or isinstance(e, Const)
         return combine(e.op, tuple(self.interval(a) for a in e.args)) if isinstance(e, Apply) else WIDE
 
     def divisor(self, e: Expr) -> int:
@@ -211,8 +210,10 @@ class Facts:
     def _comparable(self, e: Expr) -> bool:
         return names(e) <= self.ranges.keys() and not _has_elem(e)
 
-    @staticmethod
-    def _compared(op: str, a: Poly, b: Poly) -> Iterator[Poly]:
+    def _compared(self, op: str, a: Poly, b: Poly) -> Iterator[Poly]:
+        if op == "!=":  # says something only at the end of an interval
+            lo, hi = self.span(scaled_sum(a, 1, b, -1))
+            op = ">" if lo >= 0 else "<" if hi <= 0 else op
         if op in ("<", "<=", "=="):
             yield scaled_sum(scaled_sum(b, 1, a, -1), 1, {(): 1}, -1 if op == "<" else 0)
         if op in (">", ">=", "=="):
@@ -228,8 +229,8 @@ class Facts:
     def _definition(self, e: Apply) -> Iterator[Poly]:
         me: Poly = {(e,): 1}
         if e.op in ("min", "max"):
-            for a in e.args:
-                yield scaled_sum(self.poly(a), 1 if e.op == "min" else -1, me, -1 if e.op == "min" else 1)
+            for x in e.args:
+                yield scaled_sum(self.poly(x), 1 if e.op == "min" else -1, me, -1 if e.op == "min" else 1)
         if e.op not in ("//", "%", "cdiv"):
             return
         a, d = self.poly(e.args[0]), self.poly(e.args[1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amk.dsl.expr import Apply, Const, Expr, Var, apply, negate, parts, subterms
+from amk.dsl.expr import Apply, Const, Expr, Var, apply, negate, parts
 from amk.dsl.infer import infer, variable_types
 from amk.harness.bounds import Prover, has_elements, minus
 from amk.harness.intervals import of_dtype
@@ -53,9 +53,8 @@ class Arithmetic:
     def _claims(self, e: Apply, at: str, data: bool) -> None:
         if e.op in DIVIDING or e.op in ("<<", ">>"):
             self._operands(e, at)
-        if e.op in GROWING or e.op in ("i32", "u32"):
-            if data or not has_elements(e):
-                self._fits(e, at)
+        if (e.op in GROWING or e.op in ("i32", "u32")) and (data or not has_elements(e)):
+            self._fits(e, at)
 
     def _operands(self, e: Apply, at: str) -> None:
         if infer(e, self.types, self.kernel) not in ("i32", "i64", "int", "u32", "u64", "i8", "u8"):
@@ -101,8 +100,3 @@ class Arithmetic:
         if ok:
             message = f"{e} does not fit {dtype} for all sizes (down to {a})"
             self.p.require("AMK204", at, minus(inlined, lo), f"{e} >= {lo}", message, hint)
-
-
-def integers(e: Expr) -> bool:
-    """Whether an integer variable stands in the term."""
-    return any(isinstance(x, Var) for x in subterms(e))

@@ -1,7 +1,8 @@
-"""Bounds, overflow, alignment, divisions and the domain of a kernel, for all sizes: one walk, each claim proved twice over.
+"""Bounds, overflow, alignment, divisions and the domain of a kernel, for all sizes, by two provers.
 
-In: a Context. Out: a BoundsResult. Every claim is a term that must be >= 0: the affine prover tries it first, Z3 decides
-what is left (or everything, by the context's `prover`). What neither proves is a finding, with values if it is wrong.
+In: a Context. Out: a BoundsResult. Every claim is a term that must be >= 0: the affine prover tries it first, Z3
+decides what is left (or everything, by the context's `prover`). What neither proves is a finding, with values if it is
+wrong.
 
 Lemma used throughout: an index tuple in bounds in each dimension is in bounds as a linear address.
 """
@@ -9,8 +10,9 @@ Lemma used throughout: an index tuple in bounds in each dimension is in bounds a
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
-from amk.dsl.expr import Apply, Const, Elem, Expr, Var, apply, names, subst, subterms
+from amk.dsl.expr import Apply, Const, Elem, Expr, Var, apply, names, parts, subst
 from amk.dsl.kernel import KernelDescriptor
 from amk.harness.affine import Facts
 from amk.harness.context import Context
@@ -76,6 +78,7 @@ class Prover:
         self.snapshot: dict[Expr, Expr] = {}  # elements at the current statement
         self.loops: frozenset[str] = frozenset()
         self._frozen_count = 0
+        self._inlined: dict[Expr, Expr] = {}
         self._seen: set[tuple[str, str, str]] = set()
         for d in kernel.buffers:
             self.facts.elements[d.name] = of_dtype(d.dtype)
@@ -115,8 +118,14 @@ class Prover:
 
         An element is replaced by a name for the value it has at this statement, since it may change later.
         """
-        out = subst(e, self.env) if names(e) & self.env.keys() else e
+        out = self._inlined.get(e)
+        if out is None:
+            out = self._inlined[e] = subst(e, self.env) if names(e) & self.env.keys() else e
         return self._frozen(out) if has_elements(out) else out
+
+    def renamed(self) -> None:
+        """Says that a name of the environment stands for something else now."""
+        self._inlined.clear()
 
     def _frozen(self, e: Expr) -> Expr:
         if isinstance(e, Apply):
@@ -197,9 +206,10 @@ class Prover:
         return out
 
 
+@lru_cache(maxsize=1 << 14)
 def has_elements(e: Expr) -> bool:
     """Whether an element of a buffer stands in the term."""
-    return any(isinstance(x, Elem) for x in subterms(e))
+    return isinstance(e, Elem) or any(map(has_elements, parts(e)))
 
 
 def minus(a: Expr, *rest: Expr | int) -> Expr:
@@ -218,5 +228,3 @@ def prove_bounds(k: Context) -> BoundsResult:
     if check_domain(p):
         Walk(p).run()
     return BoundsResult(tuple(p.findings), tuple(p.obligations), launch_facts(k.kernel), p.grid, p.sizes)
-
-

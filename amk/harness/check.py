@@ -1,6 +1,6 @@
 """`check`: every rule over a kernel on a target. `certify`: a certificate, or the reason why there is none.
 
-In: a KernelDescriptor, and the target's name or data. Out: a Report, or a frozen Certificate that nothing else can make.
+In: a KernelDescriptor, and the target's name or data. Out: a Report, or a Certificate that nothing else can make.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from amk.dsl.target import Target
 from amk.errors import InternalError, Refused, Undecided
 from amk.harness.context import Context, ProverChoice
 from amk.harness.diagnostics import UNUSABLE, Diagnostic, Report
-from amk.harness.rule import Rule
 
 __all__ = ["Certificate", "Reference", "certify", "check"]
 
@@ -26,7 +25,7 @@ Meaning = Literal["checked", "not checked"]
 
 
 def check(kernel: KernelDescriptor, target: Target | str | None = None, *, prover: ProverChoice = "auto") -> Report:
-    """Every finding of every rule. A kernel that does not read (AMK002 to AMK006) or lies outside the fragment stops early."""
+    """Every finding of every rule. A kernel that does not read or lies outside the fragment stops early."""
     start = time.perf_counter()
     k = Context(kernel, _target(kernel, target), prover)
     found = _run(k)
@@ -48,26 +47,19 @@ def _run(k: Context) -> list[Diagnostic]:
     """The form rules first: what they refuse, the engines do not understand."""
     from amk.harness.rules import RULES
 
-    form = [r for r in RULES if r.code < "AMK009"]
-    found = [d for r in form for d in r().check(k)]
-    if _stage(found) == "all":
-        found += [d for r in RULES if r.code >= "AMK009" for d in _guarded(r, k, found)]
-        found += _own_faults(k)
-    return found
-
-
-def _guarded(rule: type[Rule], k: Context, found: list[Diagnostic]) -> list[Diagnostic]:
-    """A domain that nothing satisfies ends the check: everything would hold in it."""
-    if any(d.code == "AMK009" for d in found):
-        return []
-    made = list(rule().check(k))
-    found_domain = [d for d in made if d.code == "AMK009"]
-    found.extend(found_domain)
-    return [d for d in made if d.code != "AMK009"]
+    found: list[Diagnostic] = []
+    for rule in (r for r in RULES if r.code < "AMK009"):
+        found += rule().check(k)
+        if _stage(found) != "all":
+            return found
+    domain = [d for r in RULES if r.code == "AMK009" for d in r().check(k)]
+    if domain:  # nothing satisfies it, so everything would hold in it
+        return found + domain
+    return found + [d for r in RULES if r.code > "AMK009" for d in r().check(k)] + _own_faults(k)
 
 
 def _stage(found: list[Diagnostic]) -> str:
-    stop = UNUSABLE | {"AMK008"}
+    stop = UNUSABLE | {"AMK007", "AMK008"}
     return "form" if any(d.code in stop and d.severity == "error" for d in found) else "all"
 
 

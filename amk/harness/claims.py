@@ -5,14 +5,14 @@ In: a Prover. Out: obligations and findings in it. Claims are stated under the c
 
 from __future__ import annotations
 
-from amk.dsl.expr import Apply, Const, Elem, Expr, apply, negate, subterms
+from amk.dsl.expr import Const, Elem, Expr, apply, subterms
 from amk.dsl.instructions import ROWS
 from amk.dsl.kernel import children
 from amk.dsl.nodes import Call, For, Let, Load, Statement, Store
 from amk.dsl.types import nbytes
 from amk.harness.access import Access, check_access, check_strides
 from amk.harness.arithmetic import Arithmetic
-from amk.harness.bounds import Prover, minus
+from amk.harness.bounds import Prover, has_elements, minus
 from amk.harness.induction import enter_loop, leave_loop
 
 __all__ = ["Walk"]
@@ -104,6 +104,8 @@ class Walk:
 
     def elements(self, e: Expr, at: str) -> None:
         """The register elements that a value reads."""
+        if not has_elements(e):
+            return
         for x in subterms(e):
             if isinstance(x, Elem):
                 full = self.kernel.resolve(x)
@@ -139,8 +141,3 @@ class Walk:
             self.elements(c.next, at)
         self.p.back(mark)
         leave_loop(self.p, s, state)
-
-
-def negated(cond: Expr) -> Expr:
-    """The negation of a condition."""
-    return cond.args[0] if isinstance(cond, Apply) and cond.op == "not" else negate(cond)

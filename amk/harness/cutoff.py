@@ -5,8 +5,8 @@ counts of loops, (b) conditions, (c) thread-free terms of addresses.
 
 (a) In a loop of symbolic trip count `n` the variable may stand only under `% c`, in carried cycles, or in a condition
 `kt + c < n`; everything else is refused. So the state at a loop head is a function of `kt mod P` (P the least common
-multiple of the moduli and cycles) and of `min(n - kt, D)` (D the largest such c). Two iterations that agree in both make
-the same accesses, and a conflict involves accesses at most one barrier interval or one ring turn apart. A run of more
+multiple of the moduli and cycles) and of `min(n - kt, D)` (D the largest such c). Two iterations that agree in both
+make the same accesses, and a conflict involves accesses at most one barrier interval or one ring turn apart. A run of more
 than 2P + D + 2 iterations therefore only repeats intervals that a shorter run has shown: the trip counts up to
 2P + D + 2 (as far as sizes realise them) cover every trip count.
 (b) Conditions between a size and the thread's global index change truth only where the two meet: we take sizes at whole
@@ -30,7 +30,7 @@ from amk.dsl.kernel import expressions, walk
 from amk.dsl.nodes import Param
 from amk.harness.events import Env, Program, Unsupported, maximal
 
-__all__ = ["samples"]
+__all__ = ["check_trips", "samples"]
 
 _BLOCKS = ("bx", "by", "bz")
 _LIMIT, _MANY = 160, 4000
@@ -94,6 +94,37 @@ def _trip_limit(p: Program) -> int:
     return limit
 
 
+def check_trips(p: Program) -> None:
+    """The walk must have run each loop over a size through the cutoff, or through all that its bounds allow."""
+    limit = _trip_limit(p)
+    for pointer, s in walk(p.kernel.body):
+        if s.kind == "for" and p.matters(s) and _symbolic(p, s):
+            found = p.rounds.get(id(s), 0)
+            if found < limit and not _bounded(p, s, found):
+                raise Unsupported(f"a trip count of {limit} or more, which no size tried gives to {s.var}", pointer)
+
+
+def _bounded(p: Program, s: Any, found: int) -> bool:
+    """Whether a constant in a `min`, or the largest sizes, keep the trip count at what was walked."""
+    lo, hi, step = (p.inline(e) for e in (s.lo, s.hi, s.step))
+    tops = [x for e in subterms(hi) if isinstance(e, Apply) and e.op == "min" for x in e.args if isinstance(x, Const)]
+    if isinstance(lo, Const) and isinstance(step, Const):
+        if any(-(-(int(x.value) - int(lo.value)) // int(step.value)) <= found for x in tops):
+            return True
+    used = _closure(p, names(lo) | names(hi) | names(step))
+    drivers = [q for q in p.kernel.scalars if q.name in used]
+    return (
+        not used & {"bx", "by", "bz"} and all(q.max // q.multiple_of * q.multiple_of == q.min for q in drivers)
+    ) or (bool(drivers) and all(q.max <= 4096 and _walked_max(p, s, drivers) <= found for q in drivers))
+
+
+def _walked_max(p: Program, s: Any, drivers: list[Param]) -> int:
+    """Iterations at the largest sizes."""
+    env: Env = {q.name: q.max // q.multiple_of * q.multiple_of for q in p.kernel.scalars} | {"bx": 0, "by": 0, "bz": 0}
+    env |= dict(zip(("gx", "gy", "gz"), (p.value(e, env) for e in p.kernel.grid3), strict=True))
+    return len(range(p.value(s.lo, env), p.value(s.hi, env), p.value(s.step, env)))
+
+
 def _symbolic(p: Program, s: Any) -> bool:
     used = frozenset().union(*(names(p.inline(e)) for e in (s.lo, s.hi, s.step)))
     return bool(used & ({x.name for x in p.kernel.scalars} | set(BUILTINS) - {"t"}))
@@ -136,7 +167,8 @@ class _Ring:
         init, following = self.p.inline(c.init), self.p.inline(c.next)
         if not isinstance(init, Const) or names(following) - {c.name}:
             return 0
-        f, v, seen = function_of((following,), (c.name,)), init.value, []
+        f, v = function_of((following,), (c.name,)), init.value
+        seen: list[Any] = []
         while v not in seen and len(seen) < 128:
             seen.append(v)
             (v,) = f(v)
@@ -197,7 +229,9 @@ class _Ring:
         step = min((abs(self.steps.get(n, 0)) for n in self._moving(e)), default=0)
         if not step:
             raise Unsupported(f"{e} depends on a carried value that does not grow by a constant", pointer)
-        if any(isinstance(x, Apply) and x.op in ("*", "//") and self._moving(x) and not _scaled(x) for x in subterms(e)):
+        if any(
+            isinstance(x, Apply) and x.op in ("*", "//") and self._moving(x) and not _scaled(x) for x in subterms(e)
+        ):
             raise Unsupported(f"the condition {e} is not linear in the loop", pointer)
         consts = list(self._offsets(e))
         small = [c for c in consts if c <= 16 * step]
@@ -249,7 +283,7 @@ def _count(lists: list[list[Any]]) -> int:
 def _one_at_a_time(full: list[list[Any]], few: list[list[Any]]) -> Iterator[tuple[Any, ...]]:
     """Each parameter through all its values with few of the others."""
     for i, values in enumerate(full):
-        others = [values if i == j else f[:: max(1, len(f) // 3)] for j, f in enumerate(few)]
+        others: list[list[Any]] = [values if i == j else f[:: max(1, len(f) // 3)] for j, f in enumerate(few)]
         yield from islice(product(*others), _MANY)
 
 
@@ -259,7 +293,7 @@ def _loop_sizes(p: Program) -> frozenset[str]:
     for _, s in walk(p.kernel.body):
         if s.kind == "for" and p.matters(s):
             out |= names(p.inline(s.hi)) | names(p.inline(s.lo)) | names(p.inline(s.step))
-    return frozenset(out)
+    return _closure(p, frozenset(out))
 
 
 def _values(p: Program, q: Param, used: bool, trips: int, relevant: list[Expr]) -> list[Any]:
@@ -272,11 +306,11 @@ def _values(p: Program, q: Param, used: bool, trips: int, relevant: list[Expr]) 
     units = _units(p, q.name, relevant)
     wanted: set[int] = {q.min, 1}
     for u in units:
-        wanted |= {j * u for j in range(trips + 2)}
-        wanted |= {j * u + r for j in range(3 if not trips else 2) for r in _residues(u, relevant)}
+        base = q.min // u * u
+        for step in {u, lcm(u, q.multiple_of)}:
+            wanted |= {base + j * step for j in range(trips + 2)}
+        wanted |= {base + j * u + r for j in range(2 if trips else 3) for r in _residues(u, relevant)}
     values = sorted({v for w in wanted for v in (_fit(q, w), _fit(q, w, -1)) if q.min <= v <= q.max})
-    if trips and values[-1] < max(units) * trips and values[-1] < q.max // q.multiple_of * q.multiple_of:
-        raise Unsupported(f"the trip counts that {q.name} drives cannot be run through")
     return values
 
 
@@ -328,4 +362,9 @@ def _blocks(p: Program, sizes: Env, used: frozenset[str]) -> Iterator[Env]:
     for name, n in zip(_BLOCKS, grid, strict=True):
         axes.append(sorted({b for b in (0, 1, n - 2, n - 1) if 0 <= b < max(n, 1)}) if name in used else [0])
     for at in product(*axes):
-        yield {**sizes, **dict(zip(_BLOCKS, at, strict=True)), **dict(zip(("gx", "gy", "gz"), grid, strict=True)), "rank": 0}
+        yield {
+            **sizes,
+            **dict(zip(_BLOCKS, at, strict=True)),
+            **dict(zip(("gx", "gy", "gz"), grid, strict=True)),
+            "rank": 0,
+        }

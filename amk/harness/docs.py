@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from amk.errors import InputError
+from amk.errors import EnvironmentProblem, InputError
 
 __all__ = ["FAMILIES", "explain", "page", "pages", "titles", "write"]
 
@@ -23,6 +23,18 @@ _OTHERS = {
         "The file is no descriptor: its JSON, its fields, a name or an expression does not read.\n\n"
         "Why:    nothing can be said about a kernel that is not there.\n"
         "Good:   compare with `amk schema`; `amk new gemm --m 64 --n 64 --k 64` prints a descriptor that reads.",
+    ),
+    "AMK403": (
+        "wrong result",
+        "The kernel, run by the interpreter on small sizes, does not compute what its operator means.\n\n"
+        "Why:    a kernel can touch the right places in the right order and still put a wrong number there.\n"
+        "Proof:  none: `certify` compares with the operator's float64 reference on small odd sizes, once a kernel.\n"
+        "Good:   compare the sizes and the array that the message names with what the builder wrote.",
+    ),
+    "AMK901": (
+        "provers disagree",
+        "Two provers gave different verdicts on one claim; one of them is wrong, and the kernel is refused.\n\n"
+        "Good:   send the descriptor.",
     ),
     "AMK900": (
         "fault of amk",
@@ -98,10 +110,13 @@ def explain(code: str) -> str:
 
 def write(folder: Path) -> list[Path]:
     """Writes a page for every code and an index; returns what it wrote."""
-    folder.mkdir(parents=True, exist_ok=True)
     rows = "\n".join(f"| [{c}]({c}.md) | {t} | {s} |" for c, (t, s) in titles().items())
     index = f"# Rules\n\n| code | what | severity |\n|---|---|---|\n{rows}\n"
     files = {f"{code}.md": body for code, body in pages().items()} | {"README.md": index}
-    for name, body in files.items():
-        (folder / name).write_text(body, encoding="utf-8", newline="\n")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, body in files.items():
+            (folder / name).write_text(body, encoding="utf-8", newline="\n")
+    except OSError as e:
+        raise EnvironmentProblem(f"cannot write into {folder}: {e.strerror}", hint="choose another folder") from None
     return [folder / name for name in files]

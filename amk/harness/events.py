@@ -149,12 +149,14 @@ class Program:
                 self.lets[s.name] = subst(s.value, self.lets)
             elif s.kind == "for":
                 self._thread_loop(s)
+        self.rounds: dict[int, int] = {}  # by loop: the most iterations walked
+        self._why: dict[Expr, str] = {}
         self._inlined: dict[Expr, Expr] = {}
         self._columns: dict[tuple[Expr, ...], Column] = {}
         self._functions: dict[Expr, tuple[Callable[..., tuple[Any, ...]], tuple[str, ...]]] = {}
         self._matters: dict[int, bool] = {}
         self._operands: dict[int, tuple[Operand, ...]] = {}
-        self._addresses: dict[tuple[Elem, int], Column] = {}
+        self._addresses: dict[int, Column] = {}
         self.tainted: frozenset[str] = self._taint()
         self.cell = self._cell()
 
@@ -177,9 +179,12 @@ class Program:
 
     def data(self, e: Expr) -> str:
         """Why the value is not known to the checker: the loaded or carried value it depends on, or ''."""
-        x = self.inline(e)
-        held = next((str(s) for s in subterms(x) if isinstance(s, Elem)), "")
-        return held or next(iter(sorted(names(x) & self.tainted)), "")
+        found = self._why.get(e)
+        if found is None:
+            x = self.inline(e)
+            held = next((str(s) for s in subterms(x) if isinstance(s, Elem)), "")
+            found = self._why[e] = held or next(iter(sorted(names(x) & self.tainted)), "")
+        return found
 
     def value(self, e: Expr, env: Mapping[str, Any]) -> Any:
         """The value of a thread-free expression."""
@@ -267,7 +272,7 @@ class Program:
 
     def address(self, o: Operand) -> Column:
         """Cell and index tuple of a shared operand, as a function of the thread."""
-        key = (o.ref, o.width)
+        key = id(o)
         found = self._addresses.get(key)
         if found is None:
             found = self._addresses[key] = Column(self.address_terms(o), self.threads)
@@ -324,7 +329,7 @@ def _row_operands(kernel: KernelDescriptor, s: Any) -> Iterator[Operand]:
         if ref is None:
             continue
         d = kernel.find(ref.buffer)
-        size = nbytes(d.dtype) if isinstance(d, Buffer) or d is not None and d.kind == "param" else 1
+        size = nbytes(d.dtype) if isinstance(d, Buffer) or (d is not None and d.kind == "param") else 1
         mode = "r" if o.mode == "read" else "c" if row.completes == "cp_async" else "w"
         yield Operand(ref, mode, max(1, o.nbytes // size))
 
@@ -334,7 +339,7 @@ def free_terms(p: Program, statements: tuple[Statement, ...]) -> tuple[Expr, ...
     inner, wanted = {"t"}, []
     for _, s in (x for top in statements for x in walk((top,))):
         if s.kind == "for":
-            inner |= {s.var, *(c.name for c in s.carry)}
+            inner |= {s.var, s.var + "#", *(c.name for c in s.carry)}
         if s.kind in ("for", "if") and p.matters(s):
             wanted += [p.inline(e) for _, e in expressions(s)]
         for o in p.operands(s):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from amk.dsl.expr import BUILTINS, Elem, Expr, Var, subterms
 from amk.dsl.infer import TypeFault, family, infer, variable_types
 from amk.dsl.instructions import ROWS
-from amk.dsl.kernel import KernelDescriptor, children, expressions
+from amk.dsl.kernel import Declaration, KernelDescriptor, children, expressions
 from amk.dsl.nodes import Buffer, Param, Statement
 
 __all__ = ["declared", "defined", "fits", "kind_of", "operands", "undefined", "values"]
@@ -17,9 +17,11 @@ FITS = {"int": "int", "float": "float"}
 
 def declared(kernel: KernelDescriptor) -> Iterator[tuple[str, str]]:
     """Every name that a kernel introduces, with its pointer, in order."""
-    for group, items in (("params", kernel.params), ("maps", kernel.maps), ("buffers", kernel.buffers)):
+    groups: dict[str, tuple[Declaration, ...]] = {
+        "params": kernel.params, "maps": kernel.maps, "buffers": kernel.buffers, "barriers": kernel.barriers
+    }  # fmt: skip
+    for group, items in groups.items():
         yield from ((f"/{group}/{i}", d.name) for i, d in enumerate(items))
-    yield from ((f"/barriers/{i}", d.name) for i, d in enumerate(kernel.barriers))
     yield from _introduced(kernel.body, "/body")
 
 
@@ -65,7 +67,8 @@ def _scoped(body: tuple[Statement, ...], pointer: str, outer: frozenset[str]) ->
         late = {f"/carry/{j}/next" for j in range(len(s.carry))} if s.kind == "for" else set()
         for below, e in expressions(s):
             if below not in late:
-                yield from ((here, n) for n in _used(e) if n not in scope)
+                known = inside if below == "/until" else scope
+                yield from ((here, n) for n in _used(e) if n not in known)
         for below, inner in children(s):
             yield from _scoped(inner, here + below, inside)
         if s.kind == "for":

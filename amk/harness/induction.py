@@ -1,8 +1,8 @@
 """What is known of a loop's variable and of its carried values.
 
-The variable is `lo + step * q` with `0 <= q`. A carried value that grows by a constant is `init + constant * q`; one that
-stays in an interval (`(c + 1) % S`, `select(c == S - 1, 0, c + 1)`, `c ^ 1`) is known to lie there; of others only the
-type is known.
+The variable is `lo + step * q` with `0 <= q`. A carried value that grows by a constant is `init + constant * q`; one
+that stays in an interval (`(c + 1) % S`, `select(c == S - 1, 0, c + 1)`, `c ^ 1`) is known to lie there; of others
+only the type is known.
 
 Source: Cousot and Cousot, "Abstract interpretation" (POPL 1977): an interval that the step preserves is an invariant.
 """
@@ -31,7 +31,8 @@ class LoopState:
 def enter_loop(p: Prover, s: For, lo: Expr, hi: Expr, step: Expr) -> LoopState:
     """Puts the variable and the carried values into the environment, and the loop's condition on the path."""
     counter = f"{s.var}#"
-    stride = step.value if isinstance(step, Const) else 1
+    p.renamed()
+    stride = int(step.value) if isinstance(step, Const) else 1
     (first, _), (_, last) = p.facts.interval(lo), p.facts.interval(hi)
     trips = max(0, -(-(last - first) // stride))
     p.variable(counter, (0, max(0, trips - 1)))
@@ -42,11 +43,13 @@ def enter_loop(p: Prover, s: For, lo: Expr, hi: Expr, step: Expr) -> LoopState:
     inner = _lets(p, s)
     for c in s.carry:
         _carried(p, c, inner, counter, trips, state)
+    p.renamed()
     return state
 
 
 def leave_loop(p: Prover, s: For, state: LoopState) -> None:
     """After the loop a carried value is a name with a range."""
+    p.renamed()
     for name, span in state.after.items():
         p.env.pop(name, None)
         p.variable(name, span)
@@ -93,7 +96,9 @@ def _preserved(p: Prover, name: str, init: Expr, step: Expr) -> Interval | None:
     first = p.facts.interval(init)
     consts = {x.value for x in subterms(step) if isinstance(x, Const) and type(x.value) is int}
     tops = sorted({v - d for v in consts for d in (0, 1)} | {first[1]})
-    candidates = [(lo, hi) for lo in sorted({first[0], 0}, reverse=True) for hi in tops if lo <= first[0] and hi >= first[1]]
+    candidates = [
+        (lo, hi) for lo in sorted({first[0], 0}, reverse=True) for hi in tops if lo <= first[0] and hi >= first[1]
+    ]
     for i, (lo, hi) in enumerate(candidates[:TRIES]):
         fresh = f"{name}#{i + 1}"
         p.variable(fresh, (lo, hi))

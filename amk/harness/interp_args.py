@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from amk.dsl.evaluate import function_of
-from amk.dsl.expr import BUILTINS, Expr
+from amk.dsl.expr import BUILTINS, Expr, Var
 from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.nodes import For, If, Let, Param, Statement
 from amk.dsl.types import DTYPES
@@ -38,14 +38,26 @@ def shape_of(p: Param, sizes: Mapping[str, Any]) -> tuple[int, ...]:
     return tuple(evaluate(n, sizes) for n in p.shape or ())
 
 
-def complete(kernel: KernelDescriptor, sizes: Mapping[str, Any]) -> dict[str, Any]:
-    """The sizes with the smallest of its domain for every scalar that is missing."""
+def complete(kernel: KernelDescriptor, sizes: Mapping[str, Any], floor: int = 0) -> dict[str, Any]:
+    """The sizes with the smallest of its domain (from `floor` on) for every scalar that is missing."""
     out: dict[str, Any] = {}
     for p in kernel.scalars:
-        least = -(-p.min // p.multiple_of) * p.multiple_of
+        least = -(-(max(p.min, floor) if floor else p.min) // p.multiple_of) * p.multiple_of
         integer = DTYPES[p.dtype].family == "int"
         out[p.name] = sizes.get(p.name, least if integer else p.dtype != "bool" and 1.0)
+    _pack(kernel, sizes, out)
     return out
+
+
+def _pack(kernel: KernelDescriptor, given: Mapping[str, Any], out: dict[str, Any]) -> None:
+    """Strides that nobody gave become those of a packed tensor, rounded up to their divisor."""
+    divisor = {p.name: p.multiple_of for p in kernel.scalars}
+    for p in kernel.tensors:
+        step = 1
+        for n, s in zip(reversed(shape_of(p, out)), reversed(kernel.strides_of(p)), strict=True):
+            if isinstance(s, Var) and s.name not in given:
+                out[s.name] = max(out[s.name], step + -step % divisor[s.name])
+            step = max(evaluate(s, out), 1) * max(n, 1)
 
 
 def tensor_bytes(kernel: KernelDescriptor, sizes: Mapping[str, Any]) -> int:

@@ -66,7 +66,7 @@ class Compiler:
     def __init__(self, kernel: KernelDescriptor, detect: bool) -> None:
         self.kernel, self.detect = kernel, detect
         self.types = variable_types(kernel)
-        self._made: dict[tuple[Expr, str], Value] = {}
+        self._made: dict[tuple[int, str], tuple[Expr, Value]] = {}  # by identity, which is quicker than equality
 
     def type_of(self, e: Expr) -> str:
         """Its dtype, or "int"/"float" for constants."""
@@ -74,10 +74,10 @@ class Compiler:
 
     def value(self, e: Expr, want: str = "") -> Value:
         """The closure; `want` is the type that its context gives to constants."""
-        made = self._made.get((e, want))
+        made = self._made.get((id(e), want))
         if made is None:
-            made = self._made[(e, want)] = self._make(e, want)
-        return made
+            made = self._made[(id(e), want)] = (e, self._make(e, want))
+        return made[1]
 
     def _make(self, e: Expr, want: str) -> Value:
         if isinstance(e, Const):

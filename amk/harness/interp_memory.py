@@ -145,9 +145,13 @@ class Memory:
         element = int(p.at[lane])
         if p.name in self.extents:
             element %= self.extents[p.name]
+        values: dict[str, object] = {"element": element}
         shadow = self.shadow(p.name)
-        other = int(shadow.write.gid[p.at[lane]])
-        self.m.fail(kind, f"{p.name}, element {element}, {text}", lanes, lane, element=element, last_writer=other)
+        for mode, record in (("writer", shadow.write), ("reader", shadow.read)):
+            gid = int(record.gid[p.at[lane]])
+            if gid >= 0:
+                values |= {f"{mode}_block": gid // self.m.nt, f"{mode}_thread": gid % self.m.nt}
+        self.m.fail(kind, f"{p.name}, element {element}, {text}", lanes, lane, **values)
 
     def store(self, ref: Elem, values: list[Any], lanes: Lanes) -> None:
         """Memory := values, one an element."""

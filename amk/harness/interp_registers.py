@@ -57,6 +57,15 @@ class Registers:
         if self.m.detect:
             self._put(self.valid[name], lanes, key, True)
 
+    def write_run(self, name: str, index: tuple[Any, ...], values: Any) -> None:
+        """Neighbouring elements := the values (first axis), in all lanes and unchecked."""
+        last = index[-1]
+        if all(np.ndim(i) == 0 for i in index) and values.ndim == 3:
+            self.arrays[name][(*map(int, index[:-1]), slice(int(last), int(last) + len(values)))] = values
+            return
+        for e, value in enumerate(values):
+            self.write(name, (*index[:-1], last + e), value)
+
     def _is_int(self, name: str) -> bool:
         d = self.m.kernel.declarations[name]
         return DTYPES[d.dtype].family == "int" and d.dtype != "u64"  # type: ignore[union-attr]
@@ -115,8 +124,9 @@ def _sliced(index: tuple[Any, ...]) -> tuple[Any, ...] | None:
 
 def _progression(values: Any) -> slice | None:
     """The slice that an evenly rising, non-negative list of indices is."""
-    first, step = int(values[0]), int(values[1] - values[0]) if len(values) > 1 else 1
-    stop = first + step * len(values)
-    if first < 0 or step < 1 or not np.array_equal(values, np.arange(first, stop, step)):
+    found = values.tolist()
+    first, step = found[0], found[1] - found[0] if len(found) > 1 else 1
+    stop = first + step * len(found)
+    if first < 0 or step < 1 or found != list(range(first, stop, step)):
         return None
     return slice(first, stop, step)

@@ -7,12 +7,13 @@ index wherever it occurs in the nest, and that index is different in each iterat
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from amk.dsl.evaluate import function_of
-from amk.dsl.expr import Elem, Expr, names, subterms
+from amk.dsl.expr import Apply, Elem, Expr, Var, names, parts, subterms
 from amk.dsl.nodes import For, Load, Statement, Store
 from amk.harness.interp_expr import Compiler
 
@@ -47,6 +48,7 @@ class Unroll:
         if plan is None or (m.mask is not None and any(x.statement.kind == "load" for x in plan)):
             return False
         for item in plan:
+            m.program.pointers.setdefault(id(item.statement), m.program.pointers.get(id(loop), ""))
             self._run(m, item)
         return True
 
@@ -64,7 +66,7 @@ class Unroll:
         items = self._collect(loop, ())
         if not items or any(self._writes_memory(x.statement) for x in items):
             return None
-        return tuple(items) if self._independent(items) else None
+        return tuple(map(_straightened, items)) if self._independent(items) else None
 
     def _collect(self, loop: For, outer: tuple[For, ...]) -> list[_Item] | None:
         """The statements of a nest, or None where it holds anything else."""
@@ -137,3 +139,45 @@ def _injective(x: _Item) -> bool:
         *lead, last = made(*(r[i] for r, i in zip(ranges, point, strict=True)))
         seen |= {(*lead, last + e) for e in range(width)}
     return len(seen) == total * width
+
+
+def _straightened(x: _Item) -> _Item:
+    """A statement that walks its innermost loop there and back (`select(i % 2 == 0, j, 7 - j)`), walked in order.
+
+    The iterations are independent, so their order is free: where every use of `j` is inside one term that takes the
+    values of `j`'s range for each value of the outer variables, the term becomes `j` itself.
+    """
+    s, inner = x.statement, x.loops[-1]
+    if not isinstance(s, Store):
+        return x
+    whole = (s.dst, *s.values)
+    turns = {
+        e for w in whole for e in subterms(w) if isinstance(e, Apply) and e.op == "select" and inner.var in names(e)
+    }
+    if len(turns) != 1:
+        return x
+    term, var = turns.pop(), Var(inner.var)
+    if any(inner.var in names(_replaced(w, term, Var("_"))) for w in whole) or not _permutes(term, x.loops):
+        return x
+    dst, *values = (_replaced(w, term, var) for w in whole)
+    return _Item(s.model_copy(update={"dst": dst, "values": tuple(values)}), x.loops)
+
+
+def _replaced(e: Expr, old: Expr, new: Expr) -> Expr:
+    """The term with every `old` in it replaced."""
+    if e == old:
+        return new
+    if not parts(e):
+        return e
+    inside = tuple(_replaced(p, old, new) for p in parts(e))
+    return Apply(e.op, inside) if isinstance(e, Apply) else Elem(e.buffer, inside)  # type: ignore[attr-defined]
+
+
+def _permutes(term: Expr, loops: tuple[For, ...]) -> bool:
+    """Whether the term runs through the innermost loop's values, for each value of the outer ones."""
+    variables = tuple(loop.var for loop in loops)
+    if not names(term) <= set(variables) or any(isinstance(e, Elem) for e in subterms(term)):
+        return False
+    *outer, inner = (range(*(b.value for b in (loop.lo, loop.hi, loop.step))) for loop in loops)
+    made = function_of((term,), variables)
+    return all(sorted(made(*point, j)[0] for j in inner) == list(inner) for point in product(*outer))

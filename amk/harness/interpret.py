@@ -20,8 +20,9 @@ from amk.dsl.types import DTYPES, nbytes
 from amk.errors import ArgumentError, Refused
 from amk.harness.interp_args import arguments, complete, estimate_lane_ops, evaluate, grid_of, shape_of, tensor_bytes
 from amk.harness.interp_fault import FAMILIES, Fault, FaultKind
-from amk.harness.interp_machine import Machine, Program
+from amk.harness.interp_machine import Machine
 from amk.harness.interp_memory import GlobalMemory, unwritten
+from amk.harness.interp_program import Program
 
 __all__ = ["Fault", "FaultKind", "arguments", "confirm", "estimate_lane_ops", "run"]
 
@@ -40,7 +41,8 @@ def run(
 
     `detect` raises Fault for what goes wrong; `coverage` raises one for an output element that is not written exactly
     once (whole grid only); `seed` runs threads in random sub-batches between ordering points; `blocks` picks blocks.
-    `watch` names the kinds of faults to raise (out of bounds always is). Raises Refused for statements outside the SIMT part of the IR and beyond `max_lane_ops`.
+    `watch` names the kinds of faults to raise (out of bounds always is).
+    Raises Refused for statements outside the SIMT part of the IR and beyond `max_lane_ops`.
     """
     program = _program(kernel, args, detect, coverage, seed, max_lane_ops)
     chosen = list(_all_blocks(program.grid)) if blocks == "all" else [b for b in blocks if _inside(b, program.grid)]
@@ -76,8 +78,8 @@ def _inside(b: Block, grid: Block) -> bool:
 def _batch(kernel: KernelDescriptor, detect: bool) -> int:
     """Blocks of one batch: as many as keep the registers in cache."""
     registers = sum(int(np.prod(b.shape)) * nbytes(b.dtype) for b in kernel.buffers if b.space == "register")
-    one = max(registers, 64) * kernel.threads + kernel.shared_bytes * (8 if detect else 1)
-    return int(max(1, min(4096, BATCH_BYTES // one)))
+    one = max(registers, 64) * kernel.threads + kernel.shared_bytes // 8
+    return int(max(1, min(4096, (4 if detect else 1) * BATCH_BYTES // one)))
 
 
 def _program(
@@ -131,14 +133,17 @@ def confirm(kernel: KernelDescriptor, counterexample: Mapping[str, int], code: s
     if family is None:
         return False
     try:
-        return _fault(kernel, counterexample, family) in family
+        return any(
+            _fault(kernel, complete(kernel, counterexample, least), counterexample, family) in family
+            for least in (0, 1)
+        )
     except (Refused, ArgumentError, ValueError, KeyError, ZeroDivisionError, OverflowError, MemoryError, IndexError):
         return False
 
 
-def _fault(kernel: KernelDescriptor, point: Mapping[str, int], family: frozenset[str]) -> str:
+def _fault(kernel: KernelDescriptor, sizes: dict[str, Any], point: Mapping[str, int], family: frozenset[str]) -> str:
     """The kind of the first fault of a run at the sizes of a counterexample, or ''."""
-    sizes, coverage = complete(kernel, point), "unwritten" in family
+    coverage = "unwritten" in family
     grid = grid_of(kernel, sizes)
     if tensor_bytes(kernel, sizes) > MAX_CONFIRM_BYTES:
         return ""
@@ -146,11 +151,10 @@ def _fault(kernel: KernelDescriptor, point: Mapping[str, int], family: frozenset
     share = 1.0 if blocks == "all" else len(blocks) / float(np.prod(grid))
     if estimate_lane_ops(kernel, sizes) * share > MAX_CONFIRM_OPS:
         return ""
-    args = arguments(kernel, sizes)
+    args, detect = arguments(kernel, sizes), not coverage
+    options: dict[str, Any] = {"blocks": blocks, "max_lane_ops": MAX_CONFIRM_OPS, "watch": family}
     try:
-        run(
-            kernel, args, detect=not coverage, coverage=coverage, blocks=blocks, max_lane_ops=MAX_CONFIRM_OPS, watch=family
-        )  # fmt: skip
+        run(kernel, args, detect=detect, coverage=coverage, **options)
     except Fault as e:
         return e.kind
     return ""

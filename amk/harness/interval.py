@@ -276,9 +276,7 @@ def _said(env: Mapping[str, int]) -> str:
     return f" ({', '.join(loops).replace('#', '')})" if loops else ""
 
 
-def _between(
-    then: Mapping[str, int], env: Mapping[str, int], old: Footprint, new: Footprint
-) -> tuple[str, str]:
+def _between(then: Mapping[str, int], env: Mapping[str, int], old: Footprint, new: Footprint) -> tuple[str, str]:
     """How the two stand in the loops around them, and which barrier would order them."""
     moved = [n[1:] for n, v in env.items() if n.startswith("#") and then.get(n, v) != v]
     if moved:

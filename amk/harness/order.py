@@ -1,8 +1,8 @@
 """Ordering of one block: races, initialisation, shared bounds, barrier uniformity and cp.async groups, by simulation.
 
 One schedule is walked for every block and size of the finite set of `cutoff`. Control that reaches a barrier is the
-same for all threads (or refused), so one walk serves all warps, and two accesses conflict exactly when no barrier orders
-them (`interval`). Stretches without an ordering point are computed once for each value of what they depend on.
+same for all threads (or refused), so one walk serves all warps, and two accesses conflict exactly when no barrier
+orders them (`interval`). Stretches without an ordering point are computed once for each value of what they depend on.
 In: a Context. Out: faults, each with a counterexample; whatever is outside the fragment is a fault AMK008.
 Source: `docs/soundness.md`, section on ordering; barrier intervals as in GPUVerify (Betts et al., OOPSLA 2012).
 """
@@ -17,10 +17,10 @@ from amk.dsl.expr import Expr
 from amk.dsl.instructions import ROWS
 from amk.dsl.kernel import walk
 from amk.dsl.nodes import Buffer, Statement
-from amk.harness.cutoff import samples
+from amk.harness.cutoff import check_trips, samples
 from amk.harness.events import Env, Footprint, Operand, Program, Unsupported, bits, free_terms
+from amk.harness.initial import uninitialised_registers
 from amk.harness.interval import Fault, Interval, Run, Second, conflict
-from amk.harness.registers import uninitialised_registers
 
 if TYPE_CHECKING:
     from amk.harness.context import Context
@@ -87,6 +87,7 @@ def _simulate(p: Program, result: OrderResult) -> None:
             result.add(stop.fault)
         if len(result.faults) > found:
             return
+    check_trips(p)
 
 
 class Walk:
@@ -203,21 +204,23 @@ class Walk:
         c = self.interval.flight[0]
         t = next(bits(c.part.cells[0][1]))
         state = "is not committed" if c.group is None else f"is group {c.group} of {self.interval.groups}"
-        message = f"the block can exit while the cp.async of thread {t} into {c.part.text} is in flight: its group {state}"
+        message = (
+            f"the block can exit while the cp.async of thread {t} into {c.part.text} is in flight: its group {state}"
+        )
         hint = "end with a commit and a wait for 0 pending groups"
         at = {n: v for n, v in (*env.items(), *c.env.items()) if "#" not in n and type(v) is int}
         raise Stop(Fault("AMK308", c.part.pointer, message + ", and no later wait retires it", at | {"t": t}, (), hint))
 
-    def _divergent(
-        self, code: str, what: str, pointer: str, active: int, env: Env, warp: int | None = None
-    ) -> None:
+    def _divergent(self, code: str, what: str, pointer: str, active: int, env: Env, warp: int | None = None) -> None:
         total, have = self.p.threads, active.bit_count()
         where, cond, _ = self.narrowed[-1] if self.narrowed else ("", "the thread count", 0)
         if warp is not None:
             total, have = 32, (active >> 32 * warp & 0xFFFFFFFF).bit_count()
         of = f"warp {warp}" if warp is not None else "the block"
         missing = next(bits(self.p.everyone & ~active), self.p.threads)
-        message = f"{what} is reached by {have} of {total} threads of {of}: {cond} decides, and thread {missing} is not there"
+        message = (
+            f"{what} is reached by {have} of {total} threads of {of}: {cond} decides, and thread {missing} is not there"
+        )
         self._stop(code, pointer, message, _ints(env) | {"t": next(bits(active)), "t2": missing}, where)
 
     def _stop(self, code: str, pointer: str, message: str, at: Mapping[str, int], where: str) -> None:
@@ -271,7 +274,9 @@ class Walk:
     def _loop(self, s: Any, active: int, env: Env, run: Run, outer: frozenset[str], must: bool) -> None:
         for e in (s.lo, s.hi, s.step):
             if why := self.p.data(e):
-                raise Unsupported(f"a loop over shared memory whose trip count depends on {why}", self.p.pointers[id(s)])
+                raise Unsupported(
+                    f"a loop over shared memory whose trip count depends on {why}", self.p.pointers[id(s)]
+                )
         self.narrowed.append((self.p.pointers[id(s)], f"the trip count {s.hi}", 0))
         for inner in trips(self.p, s, active, env):
             for x in s.body:
@@ -313,7 +318,7 @@ class Walk:
                 raise Unsupported(f"{o.ref}: a shared address that depends on {why}", self.p.pointers[id(s)])
         column = self.p.address(o)
         values = tuple(self.p.value(k, env) for k in column.keys)
-        key = (o, active, values, must, id(s))
+        key = (id(o), active, values, must)
         if key not in self.memo:
             self.memo[key] = self._cells(s, o, active, env, inner, must, column.at(values), column.classes, run)
         found: Footprint = self.memo[key]
@@ -325,23 +330,25 @@ class Walk:
     ) -> Footprint:  # fmt: skip
         b = self.p.kernel.find(o.ref.buffer)
         assert isinstance(b, Buffer)
-        cells = []
-        for (at, *index), (_, threads) in zip(points, classes, strict=True):
-            if threads & active:
-                if not _inside(index, b.shape, o.width):
-                    self._outside(s, o, index, b, _ints(env) | {"t": next(bits(threads & active))})
-                cells.append((at // self.p.cell, threads & active))
+        unit = self.p.cell
+        held = [(x, th & active) for x, (_, th) in zip(points, classes, strict=True) if th & active]
+        if not _inside([x for x, _ in held], b.shape, o.width):
+            self._outside(s, o, held, b, env)
+        cells = [(x[0] // unit, th) for x, th in held]
         size = o.width * _nbytes(b) // self.p.cell
         f = Footprint(o.mode, self.p.pointers[id(s)], str(o.ref), size, cells, inner, must)
-        unit = (1 << size) - 1
         for cell, _ in cells:
-            f.mask |= unit << cell
+            f.mask |= ((1 << size) - 1) << cell
         return f
 
-    def _outside(self, s: Statement, o: Operand, index: list[int], b: Buffer, at: Mapping[str, int]) -> None:
+    def _outside(self, s: Statement, o: Operand, held: list[tuple[Any, int]], b: Buffer, env: Env) -> None:
+        point, threads = next(h for h in held if not _inside([h[0]], b.shape, o.width))
+        index, at = point[1:], _ints(env) | {"t": next(bits(threads))}
         upto = f" (and the next {o.width - 1})" if o.width > 1 else ""
-        message = f"{o.ref} has index {tuple(index)}{upto} in '{b.name}' of shape {b.shape}, for thread {at['t']}"
-        raise Stop(Fault("AMK202", self.p.pointers[id(s)], message, at, (), "check the index against the declared shape"))
+        message = f"{o.ref} has index {index}{upto} in '{b.name}' of shape {b.shape}, for thread {at['t']}"
+        raise Stop(
+            Fault("AMK202", self.p.pointers[id(s)], message, at, (), "check the index against the declared shape")
+        )
 
     def _inside(self, run: Run, env: Env) -> None:
         """Conflicts inside one stretch, each access against itself and against those before it."""
@@ -349,7 +356,7 @@ class Walk:
         for i, f in enumerate(run.parts):
             if f.mode in "wc" and f.run * sum(t.bit_count() for _, t in f.cells) != f.mask.bit_count():
                 run.faults += self._pair(f, f, shown)
-            written = f.mode in "wc"
+            written = f.mode in "wca"
             if f.mask & done or written:
                 for g in run.parts[:i]:
                     if g.mask & f.mask and (written or g.mode != f.mode):
@@ -378,7 +385,10 @@ def trips(p: Program, s: Any, active: int, env: Env) -> Iterator[int]:
         rounds = _thread_rounds(p, s, active, env)
     else:
         rounds = _uniform_rounds(p, s, active, env)
+    count = 0
     for inner in rounds:
+        count += 1
+        p.rounds[id(s)] = max(p.rounds.get(id(s), 0), count)
         yield inner
         env.update([(c.name, p.value(c.next, env)) for c in carried])
 
@@ -411,8 +421,12 @@ def partial_warp(active: int, threads: int) -> int | None:
     return None
 
 
-def _inside(index: list[int], shape: tuple[int, ...], width: int) -> bool:
-    return all(0 <= i < n for i, n in zip(index, shape, strict=True)) and index[-1] + width <= shape[-1]
+def _inside(points: list[tuple[int, ...]], shape: tuple[int, ...], width: int) -> bool:
+    """Whether every point (address, then indices) lies in the shape, `width` elements from it included."""
+    if not points:
+        return True
+    tops = (*shape[:-1], shape[-1] - width + 1)
+    return all(min(i) >= 0 and max(i) < n for i, n in zip(list(zip(*points, strict=True))[1:], tops, strict=True))
 
 
 def _nbytes(b: Buffer) -> int:

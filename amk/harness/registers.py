@@ -27,10 +27,17 @@ def with_margin(registers: int) -> int:
     return ceil(registers * MARGIN)
 
 
-def estimate_registers(kernel: KernelDescriptor) -> int:
-    """Registers of 4 bytes that one thread is expected to hold at the worst statement, without any margin."""
+def estimate_registers(kernel: KernelDescriptor, *, data_only: bool = False) -> int:
+    """Registers of 4 bytes that one thread is expected to hold at the worst statement, without any margin.
+
+    `data_only` counts register buffers and carried values alone: what the compiler cannot recompute when registers run
+    short, as it can with named values and addresses.
+    """
     u = _Uses(kernel)
     u.block(kernel.body)
+    if data_only:
+        kept = {b.name for b in kernel.buffers} | u.carried
+        u.uses = {n: at for n, at in u.uses.items() if n in kept}
     events: dict[int, int] = {}
     for name, (first, last) in u.spans().items():
         events[first] = events.get(first, 0) + u.weight(name)
@@ -51,6 +58,7 @@ class _Uses:
     uses: dict[str, list[int]] = field(default_factory=dict)
     loops: list[tuple[int, int]] = field(default_factory=list)
     read_first: set[str] = field(default_factory=set)
+    carried: set[str] = field(default_factory=set)
     sizes: dict[str, int] = field(default_factory=dict)
 
     def weight(self, name: str) -> int:
@@ -76,6 +84,7 @@ class _Uses:
             self.sizes[s.name] = self._let_size(s.view, s.dtype)
             self._use(s.name)
         elif s.kind == "for":
+            self.carried |= {c.name for c in s.carry}
             for n, size in ((s.var, 1), *((c.name, -(-nbytes(c.dtype) // 4)) for c in s.carry)):
                 self.sizes[n] = size
                 self._use(n)

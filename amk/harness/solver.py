@@ -131,7 +131,7 @@ class Referee:
         return self._divided(op, a, e)
 
     def _divided(self, op: str, a: list[Any], e: Apply) -> Any:
-        """Z3's division is Python's for positive divisors (an obligation of its own, and Python confirms each model)."""
+        """Z3's division is Python's for positive divisors (a claim of its own; Python confirms models)."""
         if op in ("//", "%", "cdiv"):
             return -(-a[0] / a[1]) if op == "cdiv" else a[0] / a[1] if op == "//" else a[0] % a[1]
         k = e.args[1].value if isinstance(e.args[1], Const) else None
@@ -188,4 +188,3 @@ def _confirmed(claim: Expr, path: tuple[Expr, ...], values: Mapping[str, int]) -
     except (ValueError, ZeroDivisionError, OverflowError):
         return False
     return not first and all(rest)
-

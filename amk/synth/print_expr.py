@@ -151,10 +151,15 @@ class ExprPrinter:
     def _cast(self, e: Apply) -> _Printed:
         (a,) = e.args
         t = self.type_of(a)
-        if t in ("int", "float"):
-            t = e.op if (DTYPES[e.op].family == t) else "i32" if t == "int" else "f32"
-        self._no_halves(e, t)
+        t = {"int": "i32", "float": "f32"}.get(t, t)  # a cast is no context: its constant is what it is elsewhere
+        if t in _STORED_ONLY:
+            return self._widened(e.op, f"amk_{t}_to_f32({self.expr(a, t)})")
         return UNARY, f"({DTYPES[e.op].c}){self._inside(a, t, lambda level: level == ATOM)}"
+
+    @staticmethod
+    def _widened(to: str, text: str) -> _Printed:
+        """A 16-bit float as f32, and from there to another type."""
+        return (ATOM, text) if to == "f32" else (UNARY, f"({DTYPES[to].c}){text}")
 
     def _function(self, e: Apply, dtype: str) -> _Printed | None:
         if e.op in PURE:

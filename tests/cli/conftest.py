@@ -18,7 +18,7 @@ from amk.harness import docs
 from amk.harness.diagnostics import Diagnostic, Obligation, Related, Report
 
 
-def vector_add(*, guarded: bool = True, name: str = "vector_add") -> KernelDescriptor:
+def add_vectors(*, guarded: bool = True, name: str = "vector_add") -> KernelDescriptor:
     """z = x + x, with or without the guard that keeps it in bounds."""
     k = KernelBuilder(name, target="sm_80", threads=256)
     n = k.size("n")
@@ -103,7 +103,13 @@ def write(tmp_path: Path) -> Any:
     def write(name: str, text: str | None = None) -> Path:
         path = tmp_path / f"{name}.amk.json"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text if text is not None else vector_add(name=path.name.split(".")[0]).to_json())
+        path.write_text(text if text is not None else add_vectors(name=path.name.split(".")[0]).to_json())
         return path
 
     return write
+
+
+@pytest.fixture
+def vector_add() -> Any:
+    """The builder of the smallest kernel."""
+    return add_vectors

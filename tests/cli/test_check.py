@@ -34,7 +34,7 @@ def test_text(check: Any, write: Any) -> None:
     code, out = check("bad.amk.json")
     assert code == 1
     assert out == (
-        "AMK201 out of bounds                                          bad.amk.json:21:9\n"
+        "AMK201 out of bounds                                         bad.amk.json:21:9\n"
         f"    21  |  {line}\n"
         "        |  x[i] reaches 1 beyond x\n"
         "  with             line 9:5  x has n elements\n"
@@ -90,14 +90,21 @@ def test_json(check: Any, write: Any) -> None:
     assert data["exit_code"] == code == 1 and data["amk"] == amk.__version__
     assert [r["exit_code"] for r in data["results"]] == [1, 0]
     (found,) = data["results"][0]["diagnostics"]
-    assert (found["code"], found["line"], found["column"], found["counterexample"]) == ("AMK201", 21, 9, {"n": 1, "t": 1})
+    assert (found["code"], found["line"], found["column"], found["counterexample"]) == (
+        "AMK201",
+        21,
+        9,
+        {"n": 1, "t": 1},
+    )
     assert found["related"][0]["line"] == 9
 
 
 def test_github(check: Any, write: Any) -> None:
     write("bad")
     _, out = check("bad.amk.json", "--format", "github")
-    assert out.startswith("::error file=bad.amk.json,line=21,col=9,title=AMK201 out of bounds::x[i] reaches 1 beyond x%0A")
+    assert out.startswith(
+        "::error file=bad.amk.json,line=21,col=9,title=AMK201 out of bounds::x[i] reaches 1 beyond x%0A"
+    )
     assert out.count("\n") == 1
 
 
@@ -113,7 +120,7 @@ def test_sarif(check: Any, write: Any) -> None:
     for found in (first, second):
         assert driver["rules"][found["ruleIndex"]]["id"] == found["ruleId"]
         assert found["level"] in ("error", "warning") and found["message"]["text"]
-        assert len(found["partialFingerprints"]["amkFinding/v1"]) == 32
+        assert found["partialFingerprints"]["amkFinding/v1"].endswith(":0")
     place = first["locations"][0]["physicalLocation"]
     assert place["artifactLocation"] == {"uri": "sub/bad.amk.json", "uriBaseId": "%SRCROOT%"}
     assert place["region"] == {"startLine": 21, "startColumn": 9}
@@ -166,12 +173,14 @@ def test_unreadable_files_are_findings_with_a_place(check: Any, write: Any) -> N
     assert "broken.amk.json:2:10" in out and "cannot read missing.json: No such file" in out and "good.amk.json" in out
 
 
-@pytest.mark.parametrize("path", sorted((Path(__file__).parents[1] / "dsl" / "hostile").glob("*")), ids=lambda p: p.stem)
+@pytest.mark.parametrize(
+    "path", sorted((Path(__file__).parents[1] / "dsl" / "hostile").glob("*")), ids=lambda p: p.stem
+)
 @pytest.mark.parametrize("format", ["text", "json", "sarif", "github"])
 def test_hostile_files(check: Any, path: Path, format: str) -> None:
     code, out = check(path, "--format", format)
     assert code == 2
-    assert out.isprintable() or all(c.isprintable() or c == "\n" for c in out)
+    assert all(c.isprintable() or c in "\n\xa0" for c in out)
     if format in ("json", "sarif"):
         json.loads(out)
 

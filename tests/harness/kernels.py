@@ -11,7 +11,7 @@ __all__ = ["block_reduce", "gemm_async", "gemm_staged", "grid_stride", "raster_t
 
 
 def vector_add(*, guard: int = 0, shift: int = 0, tile: int = 256, short: int = 0) -> KernelDescriptor:
-    """z = x + y, one element a thread; `guard` moves the guard, `shift` the store, `short` takes blocks from the grid."""
+    """z = x + y, one element a thread; `guard`, `shift` and `short` move guard, store and grid."""
     k = KernelBuilder("vector_add", target="sm_80", threads=256)
     n = k.size("n")
     x, y, z = k.tensor("x", "f32", (n,)), k.tensor("y", "f32", (n,)), k.tensor("z", "f32", (n,), access="write")
@@ -37,12 +37,13 @@ def grid_stride(*, step: int = 256) -> KernelDescriptor:
 
 
 def transpose(
-    layout: str = "padded", *, barrier: bool = True, read_plain: bool = False, rows: int = 32, guard_barrier: bool = False,
+    layout: str = "padded", *, barrier: bool = True, read_plain: bool = False, rows: int = 32,
+    guard_barrier: bool = False,
     grid_short: bool = False,
 ) -> KernelDescriptor:  # fmt: skip
     """out = in^T through a 32 x 32 tile, 256 threads; `layout` is plain, padded, swizzle or xor (in the index)."""
     k = KernelBuilder("transpose", target="sm_80", threads=256)
-    m, n = k.size("m"), k.size("n")
+    m, n = k.size("m", max=1 << 20), k.size("n")
     src, dst = k.tensor("src", "f32", (m, n)), k.tensor("dst", "f32", (n, m), access="write")
     lay = {"padded": Padded(pad=1), "swizzle": Swizzle(bits=5, base=0, shift=5)}.get(layout)
     s = k.shared("s", "f32", (rows, 32), layout=lay)
@@ -67,8 +68,6 @@ def transpose(
         with k.when(orow < n), k.when(ocol < m):
             k.store(dst[orow, ocol], a[0])
     return k.finish(grid=(n // 32 if grid_short else cdiv(n, 32), cdiv(m, 32)))
-
-
 
 
 def block_reduce(
@@ -126,7 +125,7 @@ def gemm_async(
     `commit` is issue, late (after the wait of the next step) or never.
     """
     k = KernelBuilder("gemm_async", target="sm_80", threads=256)
-    m, n, kk = k.size("m"), k.size("n", multiple_of=multiple), k.size("kk", multiple_of=multiple)
+    m, n, kk = k.size("m", max=1 << 20), k.size("n", multiple_of=multiple), k.size("kk", multiple_of=multiple)
     a, b = k.tensor("a", "f32", (m, kk), align=16), k.tensor("b", "f32", (kk, n), align=16)
     c = k.tensor("c", "f32", (m, n), access="write", align=16)
     ring = stages if slots is None else slots
@@ -140,10 +139,14 @@ def gemm_async(
             v = k.t + j * 256
             row, col = v // (bk // 4), v % (bk // 4) * 4
             inside = _and(k.by * tile + row < m, step * bk + col < kk)
-            k.call("cp.async.16", {"dst": sa[slot, row, col], "src": a[k.by * tile + row, step * bk + col]}, when=inside)
+            k.call(
+                "cp.async.16", {"dst": sa[slot, row, col], "src": a[k.by * tile + row, step * bk + col]}, when=inside
+            )
             row, col = v // (tile // 4), v % (tile // 4) * 4
             inside = _and(step * bk + row < kk, k.bx * tile + col < n)
-            k.call("cp.async.16", {"dst": sb[slot, row, col], "src": b[step * bk + row, k.bx * tile + col]}, when=inside)
+            k.call(
+                "cp.async.16", {"dst": sb[slot, row, col], "src": b[step * bk + row, k.bx * tile + col]}, when=inside
+            )
 
     if init:
         with k.loop("i", 0, 8, unroll="full") as i, k.loop("j", 0, 8, unroll="full") as j:
@@ -205,7 +208,7 @@ def gemm_staged(
 ) -> KernelDescriptor:
     """C = A B with loads staged through registers into two shared slots; the slot is carried round the loop."""
     k = KernelBuilder("gemm_staged", target="sm_80", threads=256)
-    m, n, kk = k.size("m"), k.size("n", multiple_of=4), k.size("kk", multiple_of=4)
+    m, n, kk = k.size("m", max=1 << 20), k.size("n", multiple_of=4), k.size("kk", multiple_of=4)
     a, b = k.tensor("a", "f32", (m, kk), align=16), k.tensor("b", "f32", (kk, n), align=16)
     c = k.tensor("c", "f32", (m, n), access="write", align=16)
     sa, sb = k.shared("sa", "f32", (slots, 128, 16)), k.shared("sb", "f32", (slots, 16, 128))
@@ -254,7 +257,7 @@ def gemm_staged(
 def raster_tiles(*, group: int = 2, short: int = 0) -> KernelDescriptor:
     """Tiles of 16 x 16 in groups of rows, the linear block index mapped to a tile by divisions."""
     k = KernelBuilder("raster_tiles", target="sm_80", threads=256)
-    m, n = k.size("m"), k.size("n")
+    m, n = k.size("m", max=1 << 18), k.size("n", max=1 << 18)
     y = k.tensor("y", "f32", (m, n), access="write")
     tm, tn = cdiv(m, 16), cdiv(n, 16)
     per = k.let("per", tn * group)

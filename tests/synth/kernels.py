@@ -8,6 +8,7 @@ from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.layout import Padded, Swizzle
 
 TARGET = "sm_80"
+MOST = 2_000_000  # rows of a matrix whose 32-high tiles lie along y of the grid
 
 
 def vector_add(width: int = 1, threads: int = 256) -> KernelDescriptor:
@@ -28,7 +29,7 @@ def vector_add(width: int = 1, threads: int = 256) -> KernelDescriptor:
 def transpose(sync: bool = True, pad: int = 1) -> KernelDescriptor:
     """out[j, i] = x[i, j] through a 32x(32 + pad) tile; without `sync` it races, on purpose."""
     k = KernelBuilder("transpose", target=TARGET, threads=256)
-    rows, cols = k.size("rows"), k.size("cols")
+    rows, cols = k.size("rows", max=MOST), k.size("cols", max=MOST)
     x = k.tensor("x", "f32", (rows, cols))
     out = k.tensor("out", "f32", (cols, rows), access="write")
     tile = k.shared("tile", "f32", (32, 32), layout=Padded(pad=pad))
@@ -56,7 +57,8 @@ def block_sum(sync: bool = True) -> KernelDescriptor:
     total = k.tensor("total", "f32", (1,), access="add")
     parts = k.shared("parts", "f32", (8,))
     v, w = k.registers("v", "f32", (1,)), k.registers("w", "f32", (1,))
-    with k.loop("i", k.bx * 256 + k.t, n, k.gx * 256, acc=0.0) as loop:
+    k.store(v[0], 0.0)
+    with k.loop("i", k.bx * 256 + k.t, n, 8 * 256, acc=0.0) as loop:
         k.load(v[0], x[loop.var])
         loop.next(acc=loop.acc + v[0])
     k.store(v[0], loop.acc)
@@ -84,15 +86,15 @@ def _warp_sum(k: KernelBuilder, v, w, steps) -> None:  # type: ignore[no-untyped
 
 def _f32_carry(body):  # type: ignore[no-untyped-def]
     """The builder carries i32; this sum is f32."""
-    first = body[0]
-    carry = tuple(c.model_copy(update={"dtype": "f32"}) for c in first.carry)
-    return (first.model_copy(update={"carry": carry}), *body[1:])
+    before, loop, *after = body
+    carry = tuple(c.model_copy(update={"dtype": "f32"}) for c in loop.carry)
+    return (before, loop.model_copy(update={"carry": carry}), *after)
 
 
 def gemm(syncs: bool = True, threads: int = 64, swizzle: bool = False) -> KernelDescriptor:
     """C = A B with 32x32x8 tiles, 4x4 a thread: a two-stage cp.async ring read through views."""
     k = KernelBuilder("gemm", target=TARGET, threads=threads)
-    m, n, depth = k.size("m"), k.size("n", multiple_of=4), k.size("depth", multiple_of=4)
+    m, n, depth = k.size("m", max=MOST), k.size("n", multiple_of=4), k.size("depth", multiple_of=4)
     a = k.tensor("a", "f32", (m, depth), align=16)
     b = k.tensor("b", "f32", (depth, n), align=16)
     c = k.tensor("c", "f32", (m, n), access="write", align=16)
@@ -105,14 +107,12 @@ def gemm(syncs: bool = True, threads: int = 64, swizzle: bool = False) -> Kernel
         k.store(acc[i.var, j.var], 0.0)
 
     def copy(tile, slot):  # type: ignore[no-untyped-def]
-        row, col = k.by * 32 + k.t // 2, tile * 8 + k.t % 2 * 4
-        k.call(
-            "cp.async.16", {"dst": sa[slot, k.t // 2, k.t % 2 * 4], "src": a[row, col]}, when=both(row < m, col < depth)
-        )
-        row, col = tile * 8 + k.t // 8, k.bx * 32 + k.t % 8 * 4
-        k.call(
-            "cp.async.16", {"dst": sb[slot, k.t // 8, k.t % 8 * 4], "src": b[row, col]}, when=both(row < depth, col < n)
-        )
+        y, x = k.t // 2, k.t % 2 * 4
+        row, col = k.by * 32 + y, tile * 8 + x
+        k.call("cp.async.16", {"dst": sa[slot, y, x], "src": a[row, col]}, when=both(row < m, col < depth))
+        y, x = k.t // 8, k.t % 8 * 4
+        row, col = tile * 8 + y, k.bx * 32 + x
+        k.call("cp.async.16", {"dst": sb[slot, y, x], "src": b[row, col]}, when=both(row < depth, col < n))
         k.commit()
 
     copy(0, 0)
@@ -121,15 +121,17 @@ def gemm(syncs: bool = True, threads: int = 64, swizzle: bool = False) -> Kernel
         k.wait(pending=1)
         if syncs:
             k.sync()
-        va, vb = k.view("va", sa[p.var % 2, ty * 4, 0]), k.view("vb", sb[p.var % 2, 0, tx * 4])
+        va = k.view("va", sa[p.var % 2, ty * 4, 0])
+        vb = None if swizzle else k.view("vb", sb[p.var % 2, 0, tx * 4])
         with k.loop("kk", 0, 8, unroll="full") as kk:
             with k.loop("q", 0, 4, unroll="full") as q:
                 k.load(fa[q.var], va[q.var, kk.var])
-            k.load(fb[0], vb[kk.var, 0], width=4)
+            k.load(fb[0], vb[kk.var, 0] if vb else sb[p.var % 2, kk.var, tx * 4], width=4)
             with k.loop("u", 0, 4, unroll="full") as u, k.loop("v", 0, 4, unroll="full") as v:
                 k.store(acc[u.var, v.var], _fma(fa[u.var], fb[v.var], acc[u.var, v.var]))
         if syncs:
             k.sync()
+    k.wait(pending=0)
     row0, col0 = k.let("row0", k.by * 32 + ty * 4), k.let("col0", k.bx * 32 + tx * 4)
     vc = k.view("vc", c[row0, col0])
     with k.loop("o", 0, 4, unroll="full") as o, k.when(both(row0 + o.var < m, col0 < n)):
@@ -144,17 +146,21 @@ def _fma(a, b, c):  # type: ignore[no-untyped-def]
 
 
 def mixed() -> KernelDescriptor:
-    """One of everything else: element types, narrow copies, shuffles, minima, casts, two carried values, 32-bit offsets."""
+    """One of everything else: element types, narrow copies, shuffles, minima, casts, carried values, 32-bit offsets."""
     k = KernelBuilder("mixed", target=TARGET, threads=64, min_blocks=2)
-    n, shift = k.size("n", max=1 << 20, multiple_of=8), k.scalar("shift", "i64", min=0, max=1 << 40)
+    n = k.size("n", max=1 << 20, multiple_of=8)
+    k.scalar("shift", "i64", min=0, max=1 << 40)
     k.assume(n % 8 < 1)
     half = k.tensor("half", "bf16", (n, 8), align=16)
     bytes_ = k.tensor("octets", "u8", (n, 8), access="write", align=8)
-    count = k.tensor("count", "i64", (4,), access="add")
-    low = k.tensor("low", "i32", (n,), access="readwrite", offsets="i32", strides=(2,))
+    count = k.tensor("count", "i64", (1,), access="add")
+    low = k.tensor("low", "i32", (n,), offsets="i32", strides=(2,))
+    peak = k.tensor("peak", "i32", (8,), access="readwrite")
     h, o, r = k.registers("h", "bf16", (8,)), k.registers("o", "u8", (8,)), k.registers("r", "i32", (2,))
     sh = k.shared("sh", "i32", (64,))
     k.load(h[0], half[k.t, 0], width=8, when=k.t < n, other=0.0)
+    wide = k.registers("wide", "f64", (1,))
+    k.store(wide[0], "f64(f32(h[0])*0.1) + max(f64(h[1]), 1e300)")
     k.store(o[0], *range(1, 9))
     with k.when(k.t < n):
         k.store(bytes_[k.t, 0], *(o[j] for j in range(8)))
@@ -167,10 +173,10 @@ def mixed() -> KernelDescriptor:
     k.call("shfl.idx", {"dst": r[0]}, value=r[1], lane=k.t % 4)
     k.call("shfl.up", {"dst": r[0]}, value=select(k.t < 3, r[0], -5), delta=1)
     with k.loop("i", 0, "min(n, 7)", unroll=2, x=0, y=1) as f:
-        f.next(x=f.y, y=f.x + f.y)
+        f.next(x=(f.x + 1) % 3, y=f.y ^ 1)
     big = k.let("big", "i64(n)*shift + max(shift, 3)", dtype="i64")
     k.atomic("add", count[0], big - 1)
-    k.atomic("max", low[k.t % 8], f.y - (f.x - 2))
+    k.atomic("max", peak[k.t % 8], f.y - (f.x - 2))
     k.store(r[0], r[1], r[0])
     return k.finish(grid=(1,))
 

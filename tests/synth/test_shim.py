@@ -25,7 +25,8 @@ pytestmark = [
 HEAD = '#include "amk_shim.hpp"\n#include <cmath>\n#include <cstdio>\n#include <cstdlib>\n'
 ADD = """int main() {
   const int n = 520;
-  float *x = (float*)aligned_alloc(16, n * 4), *y = (float*)aligned_alloc(16, n * 4), *z = (float*)aligned_alloc(16, n * 4);
+  float *x = (float*)aligned_alloc(16, n * 4), *y = (float*)aligned_alloc(16, n * 4);
+  float *z = (float*)aligned_alloc(16, n * 4);
   for (int i = 0; i < n; ++i) { x[i] = i; y[i] = 2 * i; z[i] = -1; }
   amk_launch(64, {(n + 255) / 256, 1, 1}, [=] { vector_add(n, x, y, z); });
   for (int i = 0; i < n; ++i) if (z[i] != 3 * i) { std::printf("wrong at %d\\n", i); return 1; }

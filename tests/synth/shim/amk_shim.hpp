@@ -52,6 +52,12 @@ template <typename T> static T __shfl_sync(unsigned, T v, int lane) { return amk
 
 static inline float __fmaf_rn(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 
+static inline float __uint_as_float(unsigned bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
 // Atomics: one lock for all of them.
 static pthread_mutex_t amk_lock = PTHREAD_MUTEX_INITIALIZER;
 template <typename T, typename F> static void amk_update(T* p, F f) {

@@ -1,0 +1,294 @@
+"""Speed advice: sectors of each global access, bank conflicts of each shared access, padding that nothing uses.
+
+Advice is about one warp in the interior of a large problem, at the first iteration of the loops around an access: it
+names what the hardware does with the pattern and claims nothing for all sizes. Model: a warp's global request moves
+32-byte sectors; shared memory has 32 banks of 4 bytes, an access of 8 bytes goes in two half-warps and one of 16 bytes
+in four quarter-warps, lanes that read the same word share it.
+Source: CUDA C++ Programming Guide, device memory accesses and shared memory; `docs/soundness.md`, section on advice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import wraps
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from amk.dsl.evaluate import function_of
+from amk.dsl.expr import Const, Expr, Var, apply, names, subst
+from amk.dsl.kernel import children
+from amk.dsl.layout import linear as dot
+from amk.dsl.nodes import Buffer, Param, Statement
+from amk.dsl.types import nbytes
+from amk.harness.coverage import Site, global_sites, has_data, linear, rebuilt
+from amk.harness.events import Operand, Program, Unsupported
+from amk.harness.interval import Fault
+
+if TYPE_CHECKING:
+    from amk.harness.context import Context
+
+__all__ = ["bank_conflicts", "sectors", "unused_padding", "widths"]
+
+_SECTOR, _LARGE = 32, 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """One shared access with the conditions on the thread around it."""
+
+    pointer: str
+    operand: Operand
+    conds: tuple[Expr, ...]
+    loops: tuple[Any, ...]
+
+
+def _quiet(made: Callable[[Context], Iterator[Fault]]) -> Callable[[Context], Iterator[Fault]]:
+    """Advice about what the checker does not know is no advice; the rules for faults say what is unknown."""
+
+    @wraps(made)
+    def quiet(ctx: Context) -> Iterator[Fault]:
+        try:
+            yield from made(ctx)
+        except (Unsupported, ValueError, KeyError, ZeroDivisionError, OverflowError):
+            return
+
+    return quiet
+
+
+# ----------------------------------------------------------------------------------------------------------- global
+@_quiet
+def sectors(ctx: Context) -> Iterator[Fault]:
+    """Global accesses that move at least twice the sectors their bytes need."""
+    p = _program(ctx)
+    for s in _sites(p):
+        found = _sectors(p, s)
+        if found is None:
+            continue
+        moved, ideal = found
+        if moved >= 2 * ideal:
+            stride = _stride(p, s)
+            message = (
+                f"a warp's {'load from' if s.mode == 'r' else 'store to'} '{s.tensor}' moves {moved} sectors "
+                f"where {ideal} would do{f': stride {stride} elements between neighbouring lanes' if stride else ''}"
+            )
+            hint = "let neighbouring threads take neighbouring elements of the last dimension"
+            yield Fault("AMK501", s.pointer, message, {"sectors": moved, "ideal": ideal}, (), hint)
+
+
+@_quiet
+def widths(ctx: Context) -> Iterator[Fault]:
+    """Copies of single elements where each thread moves several neighbours in a row and a vector would fit."""
+    p = _program(ctx)
+    for s in _sites(p):
+        n = _run_length(p, s)
+        if n > 1:
+            message = f"each thread moves {n} neighbouring elements of '{s.tensor}' one by one; width {n} would do"
+            hint = f"use width={n} (the tensor's alignment and sizes allow it)"
+            yield Fault("AMK505", s.pointer, message, {"width": n}, (), hint)
+
+
+def _program(ctx: Context) -> Program:
+    """The prepared kernel, kept on the context."""
+    kept: Program | None = ctx.__dict__.get("_program")
+    if kept is None:
+        kept = ctx.__dict__["_program"] = Program(ctx.kernel)
+    return kept
+
+
+def _sites(p: Program) -> list[Site]:
+    try:
+        return [s for s in global_sites(p) if not any(map(has_data, s.index)) and s.mode != "a"]
+    except Unsupported:
+        return []
+
+
+def _bytes(p: Program, s: Site) -> list[int] | None:
+    """Byte address of each active lane of the first warp."""
+    d = p.kernel.declarations[s.tensor]
+    assert isinstance(d, Param)
+    at = dot(s.index, tuple(map(p.inline, p.kernel.strides_of(d))))
+    lanes = _lanes(p, (apply("*", at, nbytes(d.dtype)),), s.conds, s.loops)
+    return [x for (x,) in lanes] if lanes else None
+
+
+def _sectors(p: Program, s: Site) -> tuple[int, int] | None:
+    d = p.kernel.declarations[s.tensor]
+    assert isinstance(d, Param)
+    starts, size = _bytes(p, s), s.width * nbytes(d.dtype)
+    if not starts:
+        return None
+    base = min(starts) // _SECTOR * _SECTOR
+    moved = {b // _SECTOR for x in starts for b in (x - base, x - base + size - 1)}
+    ideal = -(-len(set(starts)) * size // _SECTOR)
+    return len(moved), max(1, ideal)
+
+
+def _stride(p: Program, s: Site) -> str:
+    """The distance of lanes 0 and 1 as a term of the sizes."""
+    one = [linear(subst(e, {"t": Const(1)} | _starts(p, s.loops))) for e in s.index]
+    zero = [linear(subst(e, {"t": Const(0)} | _starts(p, s.loops))) for e in s.index]
+    d = p.kernel.declarations[s.tensor]
+    assert isinstance(d, Param)
+    out: Expr = Const(0)
+    for a, b, stride in zip(one, zero, map(p.inline, p.kernel.strides_of(d)), strict=True):
+        moved = rebuilt({x: a.get(x, 0) - b.get(x, 0) for x in {**a, **b} if a.get(x, 0) != b.get(x, 0)})
+        out = out + apply("*", moved, stride)
+    return "" if names(out) - {q.name for q in p.kernel.scalars} or out == Const(0) else str(out)
+
+
+def _run_length(p: Program, s: Site) -> int:
+    """Elements a thread moves in a row through the innermost unrolled loop, if a vector may take them."""
+    d = p.kernel.declarations[s.tensor]
+    assert isinstance(d, Param)
+    if s.width != 1 or not s.loops or d.strides is not None:
+        return 1
+    loop = s.loops[-1]
+    bounds = [p.inline(e) for e in (loop.lo, loop.hi, loop.step)]
+    if bounds[0] != Const(0) or bounds[2] != Const(1) or not isinstance(bounds[1], Const):
+        return 1
+    form = linear(s.index[-1])
+    if form.get(Var(loop.var)) != 1 or any(loop.var in names(c) for c in s.conds):
+        return 1
+    return max((w for w in (2, 4) if _fits(p, d, s, form, loop.var, w, int(bounds[1].value))), default=1)
+
+
+def _fits(p: Program, d: Param, s: Site, form: dict[Expr, int], var: str, w: int, trips: int) -> bool:
+    size = w * nbytes(d.dtype)
+    others = all(n % w == 0 for x, n in form.items() if x != Var(var))
+    outer = any(var in names(e) for e in s.index[:-1])
+    last = p.inline((d.shape or ())[-1])
+    q = p.kernel.find(last.name) if isinstance(last, Var) else None
+    divides = last.value % w == 0 if isinstance(last, Const) else isinstance(q, Param) and q.multiple_of % w == 0
+    return trips % w == 0 and size <= 16 and d.align % size == 0 and others and divides and not outer
+
+
+# ----------------------------------------------------------------------------------------------------------- shared
+@_quiet
+def bank_conflicts(ctx: Context) -> Iterator[Fault]:
+    """Shared accesses of a warp that need at least twice the passes."""
+    p = _program(ctx)
+    seen: set[tuple[str, str]] = set()
+    for s in _shared(p, p.kernel.body, (), ()):
+        degree, bank = _degree(p, s)
+        if degree >= 2 and (s.pointer, str(s.operand.ref)) not in seen:
+            seen.add((s.pointer, str(s.operand.ref)))
+            b = p.kernel.find(s.operand.ref.buffer)
+            name = b.name if b is not None else ""
+            message = f"a warp's access to {s.operand.ref} has a {degree}-way bank conflict (bank {bank} of '{name}')"
+            hint = "pad the rows (Padded), swizzle the layout, or give neighbouring lanes neighbouring words"
+            yield Fault("AMK502", s.pointer, message, {"degree": degree, "bank": bank}, (), hint)
+
+
+def _shared(
+    p: Program, body: tuple[Statement, ...], conds: tuple[Expr, ...], loops: tuple[Any, ...]
+) -> Iterator[Shared]:
+    for s in body:
+        if not p.matters(s):
+            continue
+        more = (*conds, p.inline(s.cond)) if s.kind == "if" else conds
+        inside = (*loops, s) if s.kind == "for" else loops
+        for o in p.operands(s):
+            yield Shared(p.pointers[id(s)], o, more, inside)
+        for _, inner in children(s):
+            yield from _shared(p, inner, more, inside)
+
+
+def _degree(p: Program, s: Shared) -> tuple[int, int]:
+    """Passes over the fewest possible, and the bank that needs them."""
+    b = p.kernel.find(s.operand.ref.buffer)
+    assert isinstance(b, Buffer)
+    size = s.operand.width * nbytes(b.dtype)
+    try:
+        lanes = _lanes(p, p.address_terms(s.operand)[:1], s.conds, s.loops)
+    except Unsupported:
+        return 1, 0
+    starts = [x for (x,) in lanes]
+    group = 32 if size <= 4 else max(8, 128 // size)
+    return max((_pass(starts[i : i + group], size) for i in range(0, len(starts), group)), default=(1, 0))
+
+
+def _pass(starts: list[int], size: int) -> tuple[int, int]:
+    """Distinct words on the worst bank of one pass."""
+    words = {w for x in starts for w in range(x // 4, (x + size - 1) // 4 + 1)}
+    banks: dict[int, int] = {}
+    for w in words:
+        banks[w % 32] = banks.get(w % 32, 0) + 1
+    return max(((n, bank) for bank, n in banks.items()), default=(1, 0))
+
+
+def unused_padding(ctx: Context) -> Iterator[Fault]:
+    """Shared arrays whose rows are longer than any index reaches (padding belongs into the layout)."""
+    p = _program(ctx)
+    reach: dict[str, int] = {}
+    try:
+        for s in _shared(p, p.kernel.body, (), ()):
+            b = p.kernel.find(s.operand.ref.buffer)
+            assert isinstance(b, Buffer)
+            reach[b.name] = max(reach.get(b.name, 0), _last(p, s))
+    except (Unsupported, ValueError, KeyError):
+        return
+    for name, n in reach.items():
+        b = p.kernel.find(name)
+        if isinstance(b, Buffer) and len(b.shape) > 1 and 0 < n < b.shape[-1]:
+            message = f"'{name}' declares rows of {b.shape[-1]} elements, and no index goes beyond {n}"
+            yield Fault(
+                "AMK506", "", message, {"declared": b.shape[-1], "used": n}, (), f"declare {n}, and Padded for a pitch"
+            )
+
+
+def _last(p: Program, s: Shared) -> int:
+    """One more than the largest last index, over all threads and the loops of constant trip count."""
+    e = p.address_terms(s.operand)[-1]
+    ranges: list[range] = []
+    variables = [x for x in s.loops if x.var in names(e)]
+    for loop in variables:
+        bounds = [p.inline(x) for x in (loop.lo, loop.hi, loop.step)]
+        if not all(isinstance(x, Const) for x in bounds):
+            raise Unsupported("a loop over a size")
+        ranges.append(range(*(int(x.value) for x in bounds)))  # type: ignore[attr-defined]
+    f = function_of((e,), ("t", *(x.var for x in variables)))
+    if not all(ranges):
+        return 0
+    top: int = max(f(t, *c)[0] for t in range(p.threads) for c in product(*ranges))
+    return top + s.operand.width
+
+
+# ------------------------------------------------------------------------------------------------------------ lanes
+def _starts(p: Program, loops: tuple[Any, ...]) -> dict[str, Expr]:
+    """First values of loop variables and carried values."""
+    out: dict[str, Expr] = {}
+    for loop in loops:
+        if loop.var not in p.thread_loops:
+            out[loop.var] = subst(p.inline(loop.lo), out)
+        out[loop.var + "#"] = Const(0)
+        out.update({c.name: subst(p.inline(c.init), out) for c in loop.carry})
+    return out
+
+
+def _lanes(
+    p: Program, exprs: tuple[Expr, ...], conds: tuple[Expr, ...], loops: tuple[Any, ...]
+) -> list[tuple[int, ...]]:
+    """The values for each active lane of the first warp that has one; [] where they are not known."""
+    start = _starts(p, loops)
+    own = [c for c in (subst(c, start) for c in conds) if names(c) <= {"t"} and not has_data(c)]
+    terms = tuple(subst(e, start) for e in exprs)
+    if any(map(has_data, (*terms, *own))):
+        return []
+    env = _typical(p)
+    used = tuple(sorted(frozenset().union(*map(names, (*terms, *own))) - {"t"}))
+    if not all(n in env for n in used):
+        return []
+    f = function_of((*terms, *own), ("t", *used))
+    values = [f(t, *(env[n] for n in used)) for t in range(min(32, p.threads))]
+    return [v[: len(terms)] for v in values if all(v[len(terms) :])]
+
+
+def _typical(p: Program) -> dict[str, int]:
+    """Large sizes and a block in the interior."""
+    out = {"bx": 1, "by": 1, "bz": 0, "rank": 0, "gx": 64, "gy": 64, "gz": 1}
+    for q in p.kernel.scalars:
+        if q.dtype not in ("f32", "f64", "f16", "bf16", "bool"):
+            step = q.multiple_of
+            out[q.name] = min(max(-(-_LARGE // step) * step, q.min), q.max // step * step)
+    return out

@@ -1,0 +1,216 @@
+"""Global memory: every output element is written, once, and no thread reads what another one writes.
+
+Two ways, tried in this order for each written tensor.
+
+*Tile form, for all sizes.* Each index is `tile * block + rel`: the terms without the thread are one block index times a
+constant, the rest depends on the thread and on unrolled loops alone. Enumeration shows that `rel` meets every element
+of the tile once. With a grid of `cdiv(size, tile)` blocks and a guard that is exactly `index < size` (or a size that is
+a multiple of the tile), every element of the tensor is written once: `index -> (index // tile, index % tile)` is a
+bijection (the lemma). No size is fixed anywhere.
+
+*Enumeration, at some sizes.* Anything else (rasters, grid-stride loops, several paths) is run over the whole grid at
+small whole and ragged sizes, and every element is counted. This refutes with a counterexample; where it finds nothing
+the obligation says "enumeration", which is evidence at those sizes and not a proof for all.
+Source: `docs/soundness.md`, section on coverage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from amk.dsl.expr import Apply, Const, Elem, Expr, apply, subterms
+from amk.dsl.instructions import ROWS
+from amk.dsl.nodes import Param, Statement
+from amk.harness.diagnostics import Obligation
+from amk.harness.events import Program, Unsupported
+from amk.harness.interval import Fault
+
+if TYPE_CHECKING:
+    from amk.harness.context import Context
+
+__all__ = ["CoverageResult", "Site", "coverage", "global_sites"]
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One global access: the loops and conditions around it, outermost first."""
+
+    pointer: str
+    tensor: str
+    index: tuple[Expr, ...]
+    width: int
+    mode: str  # r, w or a
+    loops: tuple[Any, ...]
+    conds: tuple[Expr, ...]
+
+
+@dataclass
+class CoverageResult:
+    """Faults AMK304, AMK306, AMK401, AMK402 and AMK008, and what was shown how."""
+
+    faults: list[Fault] = field(default_factory=list)
+    obligations: list[Obligation] = field(default_factory=list)
+
+    def of(self, *codes: str) -> list[Fault]:
+        return [f for f in self.faults if f.code in codes]
+
+
+def coverage(ctx: Context) -> CoverageResult:
+    """The result for a context; computed once and kept on it."""
+    kept: CoverageResult | None = ctx.__dict__.get("_coverage")
+    if kept is None:
+        kept = ctx.__dict__["_coverage"] = _coverage(ctx)
+    return kept
+
+
+def _coverage(ctx: Context) -> CoverageResult:
+    result = CoverageResult()
+    try:
+        p = Program(ctx.kernel)
+        sites = list(global_sites(p))
+    except Unsupported as e:
+        result.faults.append(Fault("AMK008", e.pointer, f"outside what the coverage check decides: {e.message}"))
+        return result
+    for tensor in ctx.kernel.tensors:
+        mine = [s for s in sites if s.tensor == tensor.name]
+        if tensor.access != "read" or any(s.mode != "r" for s in mine):
+            _tensor(p, tensor, mine, result)
+    ctx.obligations += result.obligations
+    return result
+
+
+def _tensor(p: Program, tensor: Param, sites: list[Site], result: CoverageResult) -> None:
+    from amk.harness.enumerate_grid import count_hits
+    from amk.harness.tiles import tile_form
+
+    written = [s for s in sites if s.mode != "r"]
+    if not written:
+        result.faults.append(Fault("AMK401", "", f"'{tensor.name}' is declared {tensor.access} and never written"))
+        return
+    try:
+        if tile_form(p, tensor, written) and own_reads(sites):
+            claim = f"every element of '{tensor.name}' is written exactly once"
+            result.obligations.append(Obligation("AMK401", written[0].pointer, claim, "structure"))
+            return
+        found = count_hits(p, tensor, sites)
+    except Unsupported as e:
+        where = e.pointer or written[0].pointer
+        message = f"outside what the coverage check decides: '{tensor.name}': {e.message}"
+        found = [Fault("AMK008", where, message)]
+    except (ValueError, KeyError, ZeroDivisionError, OverflowError) as e:
+        message = f"outside what the coverage check decides: '{tensor.name}': {e or type(e).__name__}"
+        found = [Fault("AMK008", written[0].pointer, message)]
+    result.faults += found
+    if not found:
+        claim = f"every element of '{tensor.name}' is written once at the enumerated sizes"
+        result.obligations.append(Obligation("AMK401", written[0].pointer, claim, "enumeration"))
+
+
+def own_reads(sites: list[Site]) -> bool:
+    """Whether every read of the tensor is of the element that the same thread writes, under the same loops."""
+    reads = [s for s in sites if s.mode == "r"]
+    writes = [s for s in sites if s.mode == "w"]
+    if any(s.mode == "a" for s in sites):
+        return not reads and not writes
+    return all(any(_same(r, w) for w in writes) for r in reads)
+
+
+def _same(r: Site, w: Site) -> bool:
+    """Whether a read is made only by threads that write the same element themselves."""
+    return (r.index, r.width, r.loops) == (w.index, w.width, w.loops) and set(w.conds) <= set(r.conds)
+
+
+# ------------------------------------------------------------------------------------------------------------ sites
+def global_sites(p: Program) -> Iterator[Site]:
+    """Every global access of a kernel."""
+    yield from _sites(p, p.kernel.body, (), ())
+
+
+def _sites(p: Program, body: tuple[Statement, ...], loops: tuple[Any, ...], conds: tuple[Expr, ...]) -> Iterator[Site]:
+    for s in body:
+        if s.kind == "for":
+            yield from _sites(p, s.body, (*loops, s), conds)
+        elif s.kind == "if":
+            yield from _sites(p, s.body, loops, (*conds, *conjuncts(p.inline(s.cond))))
+        elif s.kind == "team":
+            raise Unsupported("a team of roles", p.pointers[id(s)])
+        else:
+            yield from _of(p, s, loops, conds)
+
+
+def _of(p: Program, s: Any, loops: tuple[Any, ...], conds: tuple[Expr, ...]) -> Iterator[Site]:
+    for ref, width, mode, guard in _accesses(p, s):
+        if p.kernel.space(ref) != "global":
+            continue
+        r = p.kernel.resolve(ref)
+        index = tuple(map(p.inline, r.index))
+        more = conjuncts(p.inline(guard)) if guard is not None else ()
+        yield Site(p.pointers[id(s)], r.buffer, index, width, mode, loops, (*conds, *more))
+
+
+def _accesses(p: Program, s: Any) -> Iterator[tuple[Elem, int, str, Expr | None]]:
+    if s.kind == "load":
+        yield s.src, s.width, "r", s.when
+    elif s.kind == "store":
+        yield s.dst, len(s.values), "w", None
+    elif s.kind == "atomic":
+        yield s.dst, 1, "a", None
+    elif s.kind == "call" and s.row in ROWS:
+        row = ROWS[s.row]
+        for o in row.operands:
+            if o.role in s.refs and p.kernel.space(s.refs[o.role]) == "global":
+                d = p.kernel.find(s.refs[o.role].buffer)
+                assert isinstance(d, Param)
+                width = max(1, o.nbytes // _nbytes(d.dtype))
+                guard = s.args.get(row.guard) if row.guard else None
+                yield s.refs[o.role], width, "r" if o.mode == "read" else "w", guard
+
+
+def _nbytes(dtype: str) -> int:
+    from amk.dsl.types import nbytes
+
+    return nbytes(dtype)
+
+
+def conjuncts(e: Expr) -> tuple[Expr, ...]:
+    """The conditions that an `and` joins."""
+    if isinstance(e, Apply) and e.op == "and":
+        return (*conjuncts(e.args[0]), *conjuncts(e.args[1]))
+    return () if e == Const(True) else (e,)
+
+
+def linear(e: Expr) -> dict[Expr, int]:
+    """The term as a sum of constants times opaque terms; the constant stands under Const(1)."""
+    if isinstance(e, Const) and type(e.value) is int:
+        return {Const(1): e.value} if e.value else {}
+    if isinstance(e, Apply) and e.op in ("+", "-"):
+        return _plus(linear(e.args[0]), linear(e.args[1]), 1 if e.op == "+" else -1)
+    if isinstance(e, Apply) and e.op == "neg":
+        return _plus({}, linear(e.args[0]), -1)
+    if isinstance(e, Apply) and e.op == "*":
+        for x, y in (e.args, e.args[::-1]):
+            if isinstance(y, Const) and type(y.value) is int:
+                return _plus({}, linear(x), y.value)
+    return {e: 1}
+
+
+def _plus(a: dict[Expr, int], b: dict[Expr, int], factor: int) -> dict[Expr, int]:
+    out = dict(a)
+    for x, n in b.items():
+        out[x] = out.get(x, 0) + factor * n
+    return {x: n for x, n in out.items() if n}
+
+
+def rebuilt(form: dict[Expr, int]) -> Expr:
+    """A term of a linear form."""
+    out: Expr = Const(0)
+    for x, n in form.items():
+        out = out + apply("*", x, n)
+    return out
+
+
+def has_data(e: Expr) -> bool:
+    """Whether a register is read."""
+    return any(isinstance(x, Elem) for x in subterms(e))

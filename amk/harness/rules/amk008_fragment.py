@@ -1,0 +1,39 @@
+"""AMK008: outside the checked fragment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from amk.dsl.kernel import KernelDescriptor
+from amk.harness.context import Context
+from amk.harness.diagnostics import Diagnostic
+from amk.harness.fragment import unsupported
+from amk.harness.rule import Rule
+from amk.harness.rules.examples import example
+
+__all__ = ["Fragment"]
+
+
+class Fragment(Rule):
+    """Everything in the kernel is something that the harness can decide.
+
+    Why:    What cannot be checked is refused: accepting it would make every other verdict worthless.
+    Proof:  Statements and declarations are compared with the list of what the engines understand.
+    Bad:    A loop with `until`.
+    Good:   A loop with a bound, and conditions inside it.
+    Source: docs/soundness.md, the checked fragment
+    """
+
+    code, title = "AMK008", "outside the checked fragment"
+
+    def check(self, k: Context) -> Iterator[Diagnostic]:
+        for pointer, message in unsupported(k.kernel):
+            yield self.report(k, pointer, message, hint="rewrite it with what is supported")
+
+    @staticmethod
+    def bad() -> KernelDescriptor:
+        return example(body=[{"kind": "for", "var": "j", "hi": "4", "until": "j == 2", "body": []}])
+
+    @staticmethod
+    def good() -> KernelDescriptor:
+        return example(body=[{"kind": "for", "var": "j", "hi": "4", "body": []}])

@@ -1,0 +1,63 @@
+"""AMK104: too many registers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from amk.dsl.kernel import KernelDescriptor
+from amk.dsl.target import allocated_registers, max_registers
+from amk.harness.context import Context
+from amk.harness.diagnostics import Diagnostic, Obligation
+from amk.harness.registers import estimate_registers, with_margin
+from amk.harness.rule import Rule
+from amk.harness.rules.examples import example, small
+
+__all__ = ["Registers"]
+
+
+class Registers(Rule):
+    """The registers of data that has to stay live, with a margin, fit a thread and the register file.
+
+    Why:    The compiler spills to memory, or the launch fails because the block does not fit on an SM.
+    Proof:  Liveness of register buffers and carried values over the descriptor, 20 % added for named values and
+            addresses (which the compiler can recompute), against 255 and what is left for `min_blocks` blocks. The
+            compiled count is checked again, and spills are refused.
+    Bad:    A 16 x 16 tile of f32 in registers with 512 threads.
+    Good:   A smaller tile, or fewer threads.
+    Source: cuda_occupancy.h of the CUDA toolkit; github.com/HazyResearch/ThunderKittens/issues/37
+    """
+
+    code, title = "AMK104", "too many registers"
+
+    def check(self, k: Context) -> Iterator[Diagnostic]:
+        d, machine = k.kernel, k.target.architecture
+        guess = estimate_registers(d, data_only=True)
+        need, fit = with_margin(guess), max_registers(k.target, d.threads, d.min_blocks)
+        if need <= fit or not fit:  # fit 0: AMK101 or AMK105
+            claim = f"about {guess} registers of live data, {need} with the margin, fit {fit}"
+            k.obligations.append(Obligation(self.code, "", claim, "structure"))
+            return
+        file = allocated_registers(machine, d.threads, need) * d.min_blocks
+        message = (
+            f"about {guess} registers of live data a thread, {need} with the margin; {k.target.name} allows {fit} with "
+            f"{d.threads} threads x {d.min_blocks} blocks ({file} of {machine.registers_per_sm} of the file)"
+        )
+        yield self.report(k, "", message, hint="use a smaller tile, fewer threads or a smaller min_blocks")
+
+    @staticmethod
+    def bad() -> KernelDescriptor:
+        body = [
+            {"kind": "store", "dst": "r[0]", "values": ["0.0"]},
+            {"kind": "store", "dst": "a[0]", "values": ["r[0]"]},
+        ]
+        tile = {"kind": "buffer", "name": "r", "space": "register", "dtype": "f32", "shape": [256]}
+        return example(threads=512, buffers=[*small()["buffers"], tile], body=body)
+
+    @staticmethod
+    def good() -> KernelDescriptor:
+        body = [
+            {"kind": "store", "dst": "r[0]", "values": ["0.0"]},
+            {"kind": "store", "dst": "a[0]", "values": ["r[0]"]},
+        ]
+        tile = {"kind": "buffer", "name": "r", "space": "register", "dtype": "f32", "shape": [64]}
+        return example(threads=512, buffers=[*small()["buffers"], tile], body=body)

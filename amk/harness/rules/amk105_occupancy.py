@@ -1,0 +1,44 @@
+"""AMK105: min_blocks does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from amk.dsl.kernel import KernelDescriptor
+from amk.dsl.target import occupancy
+from amk.harness.context import Context
+from amk.harness.diagnostics import Diagnostic
+from amk.harness.rule import Rule
+from amk.harness.rules.examples import example
+
+__all__ = ["Occupancy"]
+
+
+class Occupancy(Rule):
+    """`min_blocks` blocks fit on an SM by warps, blocks and shared memory.
+
+    Why:    A promise to the compiler that the SM cannot keep costs registers for nothing.
+    Proof:  NVIDIA's occupancy formula without registers (those are AMK104).
+    Bad:    min_blocks=3 with 1024 threads.
+    Good:   min_blocks=2, or smaller blocks.
+    Source: cuda_occupancy.h of the CUDA toolkit
+    """
+
+    code, title = "AMK105", "min_blocks does not fit"
+
+    def check(self, k: Context) -> Iterator[Diagnostic]:
+        d, machine = k.kernel, k.target.architecture
+        if d.threads > machine.max_threads_per_block or d.shared_bytes > machine.shared_optin:
+            return  # AMK101 and AMK103
+        most = occupancy(k.target, d.threads, 0, d.shared_bytes)
+        if most.blocks_per_sm < d.min_blocks:
+            message = f"min_blocks is {d.min_blocks}, and {most.blocks_per_sm} fit on an SM (limit: {most.limited_by})"
+            yield self.report(k, "", message, hint=f"set min_blocks to {max(1, most.blocks_per_sm)}")
+
+    @staticmethod
+    def bad() -> KernelDescriptor:
+        return example(threads=1024, min_blocks=3)
+
+    @staticmethod
+    def good() -> KernelDescriptor:
+        return example(threads=1024, min_blocks=2)

@@ -1,0 +1,49 @@
+"""AMK207: uninitialised register read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from amk.dsl.builder import KernelBuilder
+from amk.dsl.kernel import KernelDescriptor
+from amk.harness.context import Context
+from amk.harness.diagnostics import Diagnostic
+from amk.harness.findings import findings
+from amk.harness.rule import Rule
+
+__all__ = ["AMK207"]
+
+
+class AMK207(Rule):
+    """A register element is read that nothing has surely written.
+
+    Why:    an accumulator that starts from whatever was in the register gives a different wrong result each time.
+    Proof:  a forward must-analysis with the index of each register element; loops of constant trip count are run
+            through, a loop over a size may run zero times, and an `if` counts under its own condition only.
+    Bad:    `acc[0] = acc[0] + 1` with no first value.
+    Good:   `acc[0] = 0` before it.
+    Source: Nielson, Nielson and Hankin, Principles of Program Analysis, section 2.1.
+    """
+
+    code = "AMK207"
+    title = "uninitialised register read"
+
+    def check(self, k: Context) -> Iterator[Diagnostic]:
+        yield from findings(self, k, k.order.of("AMK207"))
+
+    @staticmethod
+    def bad() -> KernelDescriptor:
+        return _kernel(False)
+
+    @staticmethod
+    def good() -> KernelDescriptor:
+        return _kernel(True)
+
+
+def _kernel(first: bool) -> KernelDescriptor:
+    k = KernelBuilder("uninitialised_register", target="sm_80", threads=32)
+    acc = k.registers("acc", "i32", (1,))
+    if first:
+        k.store(acc[0], 0)
+    k.store(acc[0], acc[0] + 1)
+    return k.finish(grid=(1,))

@@ -1,0 +1,54 @@
+"""AMK303: asynchronous copy read before it landed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from amk.dsl.builder import KernelBuilder
+from amk.dsl.kernel import KernelDescriptor
+from amk.harness.context import Context
+from amk.harness.diagnostics import Diagnostic
+from amk.harness.findings import findings
+from amk.harness.rule import Rule
+
+__all__ = ["AMK303"]
+
+
+class AMK303(Rule):
+    """Shared memory is touched while a cp.async into it is in flight, or before a barrier has made it visible.
+
+    Why:    a wait covers the groups of its own thread, and only those committed before it; the other threads' copies
+            are visible after the next barrier. A few elements of a row are stale, and only under load.
+    Proof:  groups are counters: `commit` closes one, `wait` retires all but the newest `pending`. A copy is a write
+            that lasts from its issue to the retirement of its group, and is visible to others after a block barrier.
+    Bad:    a wait that leaves one group pending, with one group committed.
+    Good:   wait for 0 pending groups, then the barrier, then read.
+    Source: https://github.com/csarofeen/pytorch/pull/2457 ; PTX ISA, cp.async.wait_group.
+    """
+
+    code = "AMK303"
+    title = "asynchronous copy read before it landed"
+
+    def check(self, k: Context) -> Iterator[Diagnostic]:
+        yield from findings(self, k, k.order.of("AMK303"))
+
+    @staticmethod
+    def bad() -> KernelDescriptor:
+        return _kernel(1)
+
+    @staticmethod
+    def good() -> KernelDescriptor:
+        return _kernel(0)
+
+
+def _kernel(pending: int) -> KernelDescriptor:
+    k = KernelBuilder("copy_not_landed", target="sm_80", threads=32)
+    x = k.tensor("x", "f32", (128,), align=16)
+    s, a = k.shared("s", "f32", (128,)), k.registers("a", "f32", (1,))
+    k.call("cp.async.16", {"dst": s[k.t * 4], "src": x[k.t * 4]})
+    k.commit()
+    k.wait(pending=pending)
+    k.sync()
+    k.load(a[0], s[127 - k.t])
+    k.wait(pending=0)
+    return k.finish(grid=(1,))

@@ -1,0 +1,51 @@
+"""AMK308: exit with copies in flight."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from amk.dsl.builder import KernelBuilder
+from amk.dsl.kernel import KernelDescriptor
+from amk.harness.context import Context
+from amk.harness.diagnostics import Diagnostic
+from amk.harness.findings import findings
+from amk.harness.rule import Rule
+
+__all__ = ["AMK308"]
+
+
+class AMK308(Rule):
+    """The block can exit while a cp.async is unfinished or was never committed.
+
+    Why:    the copy writes shared memory that may already belong to the next block of the multiprocessor.
+    Proof:  at the end of the walk no group may be open or unretired, for every trip count of the cutoff.
+    Bad:    issue, commit, return.
+    Good:   wait for 0 pending groups at the end.
+    Source: PTX ISA, cp.async and cp.async.wait_all.
+    """
+
+    code = "AMK308"
+    title = "exit with copies in flight"
+
+    def check(self, k: Context) -> Iterator[Diagnostic]:
+        yield from findings(self, k, k.order.of("AMK308"))
+
+    @staticmethod
+    def bad() -> KernelDescriptor:
+        return _kernel(False)
+
+    @staticmethod
+    def good() -> KernelDescriptor:
+        return _kernel(True)
+
+
+def _kernel(wait: bool) -> KernelDescriptor:
+    k = KernelBuilder("exit_in_flight", target="sm_80", threads=32)
+    x = k.tensor("x", "f32", (128,), align=16)
+    s, a = k.shared("s", "f32", (128,)), k.registers("a", "f32", (1,))
+    k.call("cp.async.16", {"dst": s[k.t * 4], "src": x[k.t * 4]})
+    k.commit()
+    if wait:
+        k.wait(pending=0)
+    k.store(a[0], 0.0)
+    return k.finish(grid=(1,))

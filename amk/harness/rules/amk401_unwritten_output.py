@@ -1,0 +1,55 @@
+"""AMK401: output element may stay unwritten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from amk.dsl.builder import KernelBuilder
+from amk.dsl.expr import cdiv
+from amk.dsl.kernel import KernelDescriptor
+from amk.harness.context import Context
+from amk.harness.coverage import coverage
+from amk.harness.diagnostics import Diagnostic
+from amk.harness.findings import findings, unsupported
+from amk.harness.rule import Rule
+
+__all__ = ["AMK401"]
+
+
+class AMK401(Rule):
+    """An element of an output tensor that no thread writes, at some size.
+
+    Why:    the caller reads what was in memory before; with whole tiles it never shows.
+    Proof:  in tile form (`index = tile * block + rel`, a grid of `cdiv(size, tile)`, guards that are exactly
+            `index < size`) for all sizes, by enumerating one tile; otherwise every element is counted over whole grids
+            at several small and ragged sizes, and the obligation is marked as enumeration.
+    Bad:    a grid of `n // 128` blocks of 128.
+    Good:   a grid of `cdiv(n, 128)`.
+    Limits: enumeration (rasters, grid-stride loops) is evidence at those sizes, not a proof for all.
+    Source: `index -> (index // tile, index % tile)` is a bijection; docs/soundness.md, section on coverage.
+    """
+
+    code = "AMK401"
+    title = "output element may stay unwritten"
+
+    def check(self, k: Context) -> Iterator[Diagnostic]:
+        yield from findings(self, k, coverage(k).of("AMK401"))
+        yield from unsupported(k, coverage(k).of("AMK008"))
+
+    @staticmethod
+    def bad() -> KernelDescriptor:
+        return _kernel(False)
+
+    @staticmethod
+    def good() -> KernelDescriptor:
+        return _kernel(True)
+
+
+def _kernel(up: bool) -> KernelDescriptor:
+    k = KernelBuilder("unwritten_output", target="sm_80", threads=128)
+    n = k.size("n", min=128)
+    y = k.tensor("y", "f32", (n,), access="write")
+    i = k.let("i", k.bx * 128 + k.t)
+    with k.when(i < n):
+        k.store(y[i], 1.0)
+    return k.finish(grid=(cdiv(n, 128) if up else n // 128,))

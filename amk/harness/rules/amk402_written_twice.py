@@ -1,0 +1,52 @@
+"""AMK402: output element written twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from amk.dsl.builder import KernelBuilder
+from amk.dsl.expr import cdiv
+from amk.dsl.kernel import KernelDescriptor
+from amk.harness.context import Context
+from amk.harness.coverage import coverage
+from amk.harness.diagnostics import Diagnostic
+from amk.harness.findings import findings
+from amk.harness.rule import Rule
+
+__all__ = ["AMK402"]
+
+
+class AMK402(Rule):
+    """An element of a tensor that two stores write, by two threads or by one.
+
+    Why:    two threads race, and the last one wins; tiles that overlap also do the work twice.
+    Proof:  as for AMK401: the elements of one tile are all different, and tiles do not overlap; or enumeration.
+    Bad:    128 threads a block, blocks 64 apart.
+    Good:   blocks 128 apart.
+    Limits: as for AMK401.
+    Source: `index -> (index // tile, index % tile)` is a bijection; docs/soundness.md, section on coverage.
+    """
+
+    code = "AMK402"
+    title = "output element written twice"
+
+    def check(self, k: Context) -> Iterator[Diagnostic]:
+        yield from findings(self, k, coverage(k).of("AMK402"))
+
+    @staticmethod
+    def bad() -> KernelDescriptor:
+        return _kernel(64)
+
+    @staticmethod
+    def good() -> KernelDescriptor:
+        return _kernel(128)
+
+
+def _kernel(tile: int) -> KernelDescriptor:
+    k = KernelBuilder("written_twice", target="sm_80", threads=128)
+    n = k.size("n")
+    y = k.tensor("y", "f32", (n,), access="write")
+    i = k.let("i", k.bx * tile + k.t)
+    with k.when(i < n):
+        k.store(y[i], 1.0)
+    return k.finish(grid=(cdiv(n, tile),))

@@ -1,0 +1,50 @@
+"""AMK501: uncoalesced global access."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from amk.dsl.builder import KernelBuilder
+from amk.dsl.kernel import KernelDescriptor
+from amk.harness.advice import sectors
+from amk.harness.context import Context
+from amk.harness.diagnostics import Diagnostic
+from amk.harness.findings import findings
+from amk.harness.rule import Rule
+
+__all__ = ["AMK501"]
+
+
+class AMK501(Rule):
+    """A warp's global access moves at least twice the 32-byte sectors that its bytes need.
+
+    Why:    memory moves whole sectors; a warp that walks down a column moves 32 of them for 128 bytes.
+    Proof:  none needed, this is advice: the addresses of one warp in the interior of a large problem are evaluated,
+            at the first iteration of the loops around.
+    Bad:    `x[t, 0]` of a row-major tensor.
+    Good:   `x[0, t]`.
+    Source: CUDA C++ Best Practices Guide, coalesced access; https://github.com/siboehm/SGEMM_CUDA/issues/7.
+    """
+
+    code = "AMK501"
+    title = "uncoalesced global access"
+    severity = "warning"
+
+    def check(self, k: Context) -> Iterator[Diagnostic]:
+        yield from findings(self, k, sectors(k))
+
+    @staticmethod
+    def bad() -> KernelDescriptor:
+        return _kernel(True)
+
+    @staticmethod
+    def good() -> KernelDescriptor:
+        return _kernel(False)
+
+
+def _kernel(column: bool) -> KernelDescriptor:
+    k = KernelBuilder("uncoalesced", target="sm_80", threads=32)
+    n = k.size("n", min=32)
+    x, a = k.tensor("x", "f32", (n, n)), k.registers("a", "f32", (1,))
+    k.load(a[0], x[k.t, 0] if column else x[0, k.t])
+    return k.finish(grid=(1,))

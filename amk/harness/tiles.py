@@ -1,0 +1,196 @@
+"""The tile form of a written tensor: one tile enumerated, all sizes by the lemma in `coverage`.
+
+Anything that does not fit answers False, and the caller enumerates whole grids instead.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from operator import add
+
+from amk.dsl.evaluate import function_of
+from amk.dsl.expr import Apply, Const, Expr, Var, names
+from amk.dsl.nodes import Param
+from amk.harness.coverage import Site, has_data, linear, rebuilt
+from amk.harness.events import Program
+
+__all__ = ["tile_form"]
+
+_BLOCKS = ("bx", "by", "bz")
+Axis = tuple[str, int]  # block index and tile; ("", size) where a dimension is not tiled
+
+
+def tile_form(p: Program, tensor: Param, sites: list[Site]) -> bool:
+    """Whether the sites together write every element of the tensor exactly once, for all sizes."""
+    shape = tuple(map(p.inline, tensor.shape or ()))
+    split = [_split(p, s, shape) for s in sites]
+    axes = split[0][0] if split[0] is not None else None
+    if axes is None or any(x is None or x[0] != axes for x in split):
+        return False
+    if not _grid_fits(p, axes, shape):
+        return False
+    hits: list[int] = []
+    for s, x in zip(sites, split, strict=True):
+        assert x is not None
+        inner = _guards(p, s, axes, shape)
+        if inner is None:
+            return False
+        found = _tile(p, s, x[1], axes, inner)
+        if found is None:
+            return False
+        hits += found
+    total = 1
+    for _, n in axes:
+        total *= n
+    return len(hits) == total and len(set(hits)) == total
+
+
+def _local(p: Program, s: Site) -> frozenset[str] | None:
+    """The thread and the variables of loops of constant trip count; None for any other loop."""
+    out = {"t"}
+    for loop in s.loops:
+        bounds = [p.inline(e) for e in (loop.lo, loop.hi, loop.step)]
+        if loop.until is not None or not all(isinstance(e, Const) for e in bounds):
+            return None
+        out.add(loop.var)
+    return frozenset(out)
+
+
+def _split(p: Program, s: Site, shape: tuple[Expr, ...]) -> tuple[tuple[Axis, ...], tuple[Expr, ...]] | None:
+    """Each index as an axis (block index, tile) and the part inside the tile."""
+    local = _local(p, s)
+    if local is None or len(s.index) != len(shape) or any(map(has_data, s.index)):
+        return None
+    axes, rels = [], []
+    for e, size in zip(s.index, shape, strict=True):
+        form = linear(e)
+        outer = {x: n for x, n in form.items() if names(x) and not names(x) & local}
+        inner = {x: n for x, n in form.items() if x not in outer}
+        axis = _axis(outer, size)
+        if axis is None or any(not names(x) <= local for x in inner):
+            return None
+        axes.append(axis)
+        rels.append(rebuilt(inner))
+    return tuple(axes), tuple(rels)
+
+
+def _axis(outer: dict[Expr, int], size: Expr) -> Axis | None:
+    if not outer:
+        return ("", int(size.value)) if isinstance(size, Const) else None
+    if len(outer) > 1:
+        return None
+    ((term, tile),) = outer.items()
+    if isinstance(term, Var) and term.name in _BLOCKS and tile > 0:
+        return term.name, tile
+    return None
+
+
+def _grid_fits(p: Program, axes: tuple[Axis, ...], shape: tuple[Expr, ...]) -> bool:
+    """Each block index in one dimension, with as many blocks as tiles; the others 1."""
+    grid = dict(zip(_BLOCKS, map(p.inline, p.kernel.grid3), strict=True))
+    for (name, tile), size in zip(axes, shape, strict=True):
+        if name and not _tiles(p, grid.pop(name, Const(0)), size, tile):
+            return False
+    return all(e == Const(1) for e in grid.values())
+
+
+def _tiles(p: Program, blocks: Expr, size: Expr, tile: int) -> bool:
+    if isinstance(size, Const) and isinstance(blocks, Const):
+        return blocks.value == -(-int(size.value) // tile)
+    if tile == 1 and blocks == size:
+        return True
+    up = (Apply("cdiv", (size, Const(tile))), (size + (tile - 1)) // tile)
+    return blocks in up or (_multiple(p, size, tile) and blocks == size // tile)
+
+
+def _multiple(p: Program, size: Expr, n: int) -> bool:
+    """Whether a size is known to be a multiple of n."""
+    if isinstance(size, Const):
+        return int(size.value) % n == 0
+    if n == 1:
+        return True
+    d = p.kernel.find(size.name) if isinstance(size, Var) else None
+    return isinstance(d, Param) and d.multiple_of % n == 0
+
+
+def _guards(p: Program, s: Site, axes: tuple[Axis, ...], shape: tuple[Expr, ...]) -> list[Expr] | None:
+    """The conditions on the thread alone, if all others are `index < size` and every ragged dimension has one."""
+    local = _local(p, s) or frozenset()
+    inner: list[Expr] = []
+    guarded: set[int] = set()
+    for c in s.conds:
+        if has_data(c):
+            return None
+        if names(c) <= local:
+            inner.append(c)
+        elif (d := _bound(c, s, shape)) is not None:
+            guarded.add(d)
+        else:
+            return None
+    for d, ((name, tile), size) in enumerate(zip(axes, shape, strict=True)):
+        if name and d not in guarded and not _multiple(p, size, tile):
+            return None
+        if d == len(axes) - 1 and s.width > 1 and (tile % s.width or not _multiple(p, size, s.width)):
+            return None
+    return inner
+
+
+def _bound(c: Expr, s: Site, shape: tuple[Expr, ...]) -> int | None:
+    """The dimension whose `index < size` a condition is."""
+    if not isinstance(c, Apply) or c.op not in ("<", ">", "<=", ">="):
+        return None
+    low, high = c.args if c.op[0] == "<" else c.args[::-1]
+    form = linear(high - low + (1 if len(c.op) == 2 else 0))
+    for d, (e, size) in enumerate(zip(s.index, shape, strict=True)):
+        last = d == len(shape) - 1
+        if form in [linear(size - e - w) for w in ((0, s.width - 1) if last else (0,))]:
+            return d
+    return None
+
+
+def _tile(p: Program, s: Site, rels: tuple[Expr, ...], axes: tuple[Axis, ...], inner: list[Expr]) -> list[int] | None:
+    """Positions in the tile that a site writes; None where one lies outside or a vector is not whole."""
+    loops = [range(*(int(p.inline(e).value) for e in (x.lo, x.hi, x.step))) for x in s.loops]  # type: ignore[attr-defined]
+    variables = tuple(x.var for x in s.loops)
+    columns = [_Columns(e, variables, p.threads) for e in rels]
+    chosen = [_Columns(c, variables, p.threads) for c in inner]
+    strides = [1] * len(axes)
+    for d in range(len(axes) - 2, -1, -1):
+        strides[d] = strides[d + 1] * axes[d + 1][1]
+    out: list[int] = []
+    for values in product(*loops):
+        picked = [all(x) for x in zip(*(c.at(values, 1) for c in chosen), strict=True)] if chosen else None
+        flat = [0] * p.threads
+        for d, column in enumerate(columns):
+            top = axes[d][1] - (s.width - 1 if d == len(axes) - 1 else 0)
+            if not column.inside(values, top, picked) or (d == len(axes) - 1 and not column.aligned(values, s.width)):
+                return None
+            flat = list(map(add, flat, column.at(values, strides[d])))
+        kept = flat if picked is None else [x for x, yes in zip(flat, picked, strict=True) if yes]
+        out += [x + w for x in kept for w in range(s.width)] if s.width > 1 else kept
+    return out
+
+
+class _Columns:
+    """An expression over all threads, once for each value of the loop variables it uses."""
+
+    def __init__(self, e: Expr, variables: tuple[str, ...], threads: int) -> None:
+        self.where = [i for i, v in enumerate(variables) if v in names(e)]
+        self.f = function_of((e,), ("t", *(variables[i] for i in self.where)))
+        self.threads = threads
+        self.memo: dict[tuple[int, ...], list[int]] = {}
+
+    def at(self, values: tuple[int, ...], factor: int) -> list[int]:
+        mine = tuple(values[i] for i in self.where)
+        key = (factor, *mine)
+        if key not in self.memo:
+            self.memo[key] = [self.f(t, *mine)[0] * factor for t in range(self.threads)]
+        return self.memo[key]
+
+    def inside(self, values: tuple[int, ...], top: int, picked: list[bool] | None) -> bool:
+        column = self.at(values, 1)
+        kept = column if picked is None else [x for x, yes in zip(column, picked, strict=True) if yes]
+        return not kept or (min(kept) >= 0 and max(kept) < top)
+
+    def aligned(self, values: tuple[int, ...], width: int) -> bool:
+        return width == 1 or all(x % width == 0 for x in self.at(values, 1))

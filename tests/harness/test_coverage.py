@@ -1,0 +1,148 @@
+"""Coverage and global races: every output element once; the mutants that miss, double or race are refused."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+from amk.dsl.builder import KernelBuilder
+from amk.dsl.expr import cdiv
+from amk.dsl.kernel import KernelDescriptor
+from amk.dsl.target import Target
+from amk.harness.context import Context
+from amk.harness.coverage import CoverageResult, coverage
+
+
+def _kernels():  # type: ignore[no-untyped-def]
+    name = "amk_test_kernels"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, Path(__file__).parent / "kernels.py")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+    return sys.modules[name]
+
+
+K = _kernels()
+
+
+def covered(kernel: KernelDescriptor) -> CoverageResult:
+    return coverage(Context(kernel, Target.find("A100")))
+
+
+GOOD = {
+    "vector_add": ("structure", lambda: K.vector_add()),
+    "transpose": ("structure", lambda: K.transpose()),
+    "reduce": ("structure", lambda: K.block_reduce()),
+    "gemm": ("structure", lambda: K.gemm_async(3)),
+    "staged": ("structure", lambda: K.gemm_staged()),
+    "grid_stride": ("enumeration", lambda: K.grid_stride()),
+    "reduce_atomic": ("enumeration", lambda: K.block_reduce(atomic=True)),
+    "raster": ("enumeration", lambda: K.raster_tiles()),
+    "raster_3": ("enumeration", lambda: K.raster_tiles(group=3)),
+    "in_place": ("structure", lambda: _in_place(0)),
+}
+BAD = {
+    "guard_short": ("AMK401", lambda: K.vector_add(guard=1)),
+    "shifted": ("AMK401", lambda: K.vector_add(shift=1, guard=1)),
+    "overlap": ("AMK402", lambda: K.vector_add(tile=128)),
+    "gaps": ("AMK401", lambda: K.vector_add(tile=512)),
+    "grid_short": ("AMK401", lambda: K.vector_add(short=1)),
+    "transpose_grid": ("AMK401", lambda: K.transpose(grid_short=True)),
+    "raster_short": ("AMK401", lambda: K.raster_tiles(short=1)),
+    "stride_too_small": ("AMK402", lambda: K.grid_stride(step=255)),
+    "stride_too_large": ("AMK401", lambda: K.grid_stride(step=257)),
+    "reads_neighbour": ("AMK304", lambda: _in_place(1)),
+    "never": ("AMK401", lambda: _never()),
+    "all_blocks": ("AMK402", lambda: _all_blocks()),
+    "mixed": ("AMK306", lambda: _mixed()),
+    "data_guard": ("AMK008", lambda: _data_guard()),
+}
+
+
+def _in_place(shift: int) -> KernelDescriptor:
+    k = KernelBuilder("in_place", target="sm_80", threads=128)
+    n = k.size("n")
+    y, a = k.tensor("y", "f32", (n,), access="readwrite"), k.registers("a", "f32", (1,))
+    i = k.let("i", k.bx * 128 + k.t)
+    with k.when(i < n):
+        k.load(a[0], y[i + shift], when=i + shift < n, other=0.0)
+        k.store(y[i], a[0])
+    return k.finish(grid=(cdiv(n, 128),))
+
+
+def _never() -> KernelDescriptor:
+    k = KernelBuilder("never", target="sm_80", threads=32)
+    n = k.size("n")
+    k.tensor("y", "f32", (n,), access="write")
+    return k.finish(grid=(1,))
+
+
+def _all_blocks() -> KernelDescriptor:
+    k = KernelBuilder("all_blocks", target="sm_80", threads=32)
+    y = k.tensor("y", "f32", (32,), access="write")
+    k.store(y[k.t], 1.0)
+    return k.finish(grid=(2,))
+
+
+def _mixed() -> KernelDescriptor:
+    k = KernelBuilder("mixed", target="sm_80", threads=32)
+    y = k.tensor("y", "i32", (32,), access="add")
+    k.store(y[k.t], 1)
+    k.atomic("add", y[31 - k.t], 1)
+    return k.finish(grid=(1,))
+
+
+def _data_guard() -> KernelDescriptor:
+    k = KernelBuilder("data_guard", target="sm_80", threads=32)
+    y, a = k.tensor("y", "f32", (32,), access="write"), k.registers("a", "f32", (1,))
+    k.store(a[0], 1.0)
+    with k.when(a[0] > 0.0):
+        k.store(y[k.t], 1.0)
+    return k.finish(grid=(1,))
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_correct_kernels_are_covered(name: str) -> None:
+    by, make = GOOD[name]
+    result = covered(make())
+    assert [f.message for f in result.faults] == []
+    assert [o.by for o in result.obligations] == [by]
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_broken_kernels_are_refused(name: str) -> None:
+    code, make = BAD[name]
+    result = covered(make())
+    assert code in {f.code for f in result.faults}, [f.message for f in result.faults]
+    assert not result.obligations
+
+
+def test_unwritten_element_is_named_with_sizes() -> None:
+    f = covered(K.vector_add(guard=1)).of("AMK401")[0]
+    assert f.counterexample["i0"] == f.counterexample["n"] - 1
+    assert "never written" in f.message
+
+
+def test_double_write_names_both_threads() -> None:
+    f = covered(K.vector_add(tile=128)).of("AMK402")[0]
+    assert {"bx", "t", "bx2", "t2", "n"} <= f.counterexample.keys()
+    assert "two threads" in f.message and f.related
+
+
+def test_a_tensor_that_is_only_read_needs_nothing() -> None:
+    k = KernelBuilder("reads", target="sm_80", threads=32)
+    x, a = k.tensor("x", "f32", (32,)), k.registers("a", "f32", (1,))
+    k.load(a[0], x[k.t])
+    result = covered(k.finish(grid=(1,)))
+    assert not result.faults and not result.obligations
+
+
+def test_fixed_sizes_are_covered_by_structure() -> None:
+    k = KernelBuilder("fixed", target="sm_80", threads=32)
+    y = k.tensor("y", "f32", (4, 64), access="write", align=8)
+    k.store(y[k.bx, k.t * 2], 1.0, 2.0)
+    assert [o.by for o in covered(k.finish(grid=(4,))).obligations] == ["structure"]

@@ -1,0 +1,344 @@
+"""Ordering: correct kernels pass, and every way of breaking one is refused with the right code and a usable message."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+from amk.dsl.builder import KernelBuilder
+from amk.dsl.expr import cdiv, eq
+from amk.dsl.kernel import KernelDescriptor
+from amk.dsl.target import Target
+from amk.harness.context import Context
+from amk.harness.order import OrderResult
+
+
+def _kernels():  # type: ignore[no-untyped-def]
+    name = "amk_test_kernels"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, Path(__file__).parent / "kernels.py")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+    return sys.modules[name]
+
+
+K = _kernels()
+B = KernelBuilder
+
+
+def order(kernel: KernelDescriptor) -> OrderResult:
+    return Context(kernel, Target.find("A100")).order
+
+
+def codes(kernel: KernelDescriptor) -> set[str]:
+    return {f.code for f in order(kernel).faults}
+
+
+GOOD = {
+    "vector_add": lambda: K.vector_add(),
+    "grid_stride": lambda: K.grid_stride(),
+    "transpose_padded": lambda: K.transpose("padded"),
+    "transpose_plain": lambda: K.transpose("plain"),
+    "transpose_swizzle": lambda: K.transpose("swizzle"),
+    "transpose_xor": lambda: K.transpose("xor"),
+    "reduce_256": lambda: K.block_reduce(),
+    "reduce_64": lambda: K.block_reduce(threads=64),
+    "reduce_atomic": lambda: K.block_reduce(atomic=True),
+    "reduce_uniform_barrier": lambda: K.block_reduce(barrier_when=B.bx >= 0),
+    "reduce_argument_barrier": lambda: K.block_reduce(barrier_when=B.gx > 0),
+    "gemm_2": lambda: K.gemm_async(2),
+    "gemm_3": lambda: K.gemm_async(3),
+    "gemm_4": lambda: K.gemm_async(4),
+    "gemm_after": lambda: K.gemm_async(3, slots=4),
+    "gemm_same_shift": lambda: K.gemm_async(3, read_slot=1, write_slot=1),
+    "gemm_strong_wait": lambda: K.gemm_async(4, pending=0),
+    "staged": lambda: K.gemm_staged(),
+    "raster": lambda: K.raster_tiles(),
+}
+BAD = {
+    "no_barrier_transpose": ("AMK301", lambda: K.transpose(barrier=False)),
+    "no_barrier_swizzle": ("AMK301", lambda: K.transpose("swizzle", barrier=False)),
+    "xor_one_side": ("AMK206", lambda: _xor_short()),
+    "short_tile": ("AMK202", lambda: K.transpose(rows=31)),
+    "barrier_half": ("AMK302", lambda: K.transpose(guard_barrier=True)),
+    "no_first_barrier": ("AMK301", lambda: K.block_reduce(first=False)),
+    "no_tree_barrier": ("AMK301", lambda: K.block_reduce(tree=False)),
+    "early_return": ("AMK206", lambda: K.block_reduce(early=True)),
+    "half_warp_shuffle": ("AMK305", lambda: K.block_reduce(shuffle_when=16)),
+    "odd_threads": ("AMK305", lambda: _odd_threads()),
+    "barrier_under_t": ("AMK302", lambda: K.block_reduce(barrier_when=B.t < 128)),
+    "barrier_under_size": ("AMK302", lambda: K.block_reduce(barrier_when=B.bx * 256 + B.t < "n")),
+    "short_slots": ("AMK202", lambda: K.block_reduce(slots=255)),
+    "weak_wait": ("AMK303", lambda: K.gemm_async(3, pending=2)),
+    "weak_wait_2": ("AMK303", lambda: K.gemm_async(2, pending=1)),
+    "slots_2_for_3": ("AMK303", lambda: K.gemm_async(3, slots=2)),
+    "slots_1_for_2": ("AMK303", lambda: K.gemm_async(2, slots=1)),
+    "late_commit": ("AMK303", lambda: K.gemm_async(3, commit="late")),
+    "never_commit": ("AMK303", lambda: K.gemm_async(3, commit="never")),
+    "no_tail_commit": ("AMK303", lambda: K.gemm_async(3, tail_commit=False)),
+    "no_barrier": ("AMK303", lambda: K.gemm_async(3, barrier="none")),
+    "barrier_after_only": ("AMK303", lambda: K.gemm_async(3, barrier="after")),
+    "read_next_slot": ("AMK206", lambda: K.gemm_async(3, read_slot=1)),
+    "write_next_slot": ("AMK206", lambda: K.gemm_async(3, write_slot=1)),
+    "short_row": ("AMK202", lambda: K.gemm_async(3, short=True)),
+    "no_accumulator": ("AMK207", lambda: K.gemm_async(3, init=False)),
+    "staged_no_first": ("AMK301", lambda: K.gemm_staged(first=False)),
+    "staged_no_last": ("AMK301", lambda: K.gemm_staged(last=False)),
+    "staged_one_slot": ("AMK301", lambda: K.gemm_staged(slots=1)),
+    "staged_never_put": ("AMK206", lambda: K.gemm_staged(guard=False)),
+}
+
+
+def _odd_threads() -> KernelDescriptor:
+    k = KernelBuilder("odd", target="sm_80", threads=48)
+    a, b = k.registers("a", "f32", (1,)), k.registers("b", "f32", (1,))
+    k.store(a[0], 1.0)
+    k.call("shfl.down", {"dst": b[0]}, value=a[0], delta=1)
+    return k.finish(grid=(1,))
+
+
+def _xor_short() -> KernelDescriptor:
+    """Swizzled store of half the columns, plain read of that half."""
+    k = KernelBuilder("xor_short", target="sm_80", threads=256)
+    s, a = k.shared("s", "f32", (16, 32)), k.registers("a", "f32", (1,))
+    row, col = k.t // 16, k.t % 16
+    k.store(s[row, col ^ row * 2 % 32], 0.0)
+    k.sync()
+    k.load(a[0], s[row, col])
+    return k.finish(grid=(1,))
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_correct_kernels_have_no_ordering_fault(name: str) -> None:
+    assert [f.message for f in order(GOOD[name]()).faults] == []
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_broken_kernels_are_refused(name: str) -> None:
+    code, make = BAD[name]
+    faults = order(make()).faults
+    assert code in {f.code for f in faults}, [f.message for f in faults]
+    assert "AMK008" not in {f.code for f in faults}
+    for f in faults:
+        assert f.message and f.pointer.startswith("/body")
+
+
+def test_race_names_threads_byte_places_iterations_and_the_cure() -> None:
+    """Field case A1: one shared stage, no barrier before the back edge, two trips or more."""
+    f = order(_one_stage(False, None)).of("AMK301")[0]
+    assert {"n", "bx", "t", "t2", "byte", "i"} <= f.counterexample.keys()
+    assert f.counterexample["t"] != f.counterexample["t2"]
+    assert "iterations i = 0 and i = 1" in f.message and "end of the body of the loop over i" in f.hint
+    assert f.related and f.related[0].pointer != f.pointer
+
+
+def test_one_trip_needs_no_barrier_at_the_end() -> None:
+    assert codes(_one_stage(False, 1)) == set()
+    assert codes(_one_stage(True, None)) == set()
+
+
+def _one_stage(last: bool, trips: int | None) -> KernelDescriptor:
+    k = KernelBuilder("one_stage", target="sm_80", threads=64)
+    n = k.size("n")
+    x = k.tensor("x", "f32", (n,))
+    s, a = k.shared("s", "f32", (64,)), k.registers("a", "f32", (1,))
+    with k.loop("i", 0, cdiv(n, 64) if trips is None else trips) as i:
+        at = i.var * 64 + k.t
+        k.load(a[0], x[at], when=at < n, other=0.0)
+        k.store(s[k.t], a[0])
+        k.sync()
+        k.load(a[0], s[63 - k.t])
+        if last:
+            k.sync()
+    return k.finish(grid=(1,))
+
+
+def test_divergent_barrier_counts_the_threads_and_names_the_condition() -> None:
+    """Field case A2."""
+    k = KernelBuilder("a2", target="sm_80", threads=32)
+    with k.when(eq(k.t % 2, 0)):
+        k.sync()
+    f = order(k.finish(grid=(1,))).faults[0]
+    assert f.code == "AMK302" and "16 of 32 threads" in f.message and "t % 2 == 0" in f.message
+
+
+def test_barrier_in_a_loop_whose_trip_count_depends_on_the_thread() -> None:
+    k = KernelBuilder("ragged", target="sm_80", threads=64)
+    with k.loop("i", k.t, 100, 64):
+        k.sync()
+    f = order(k.finish(grid=(1,))).faults[0]
+    assert f.code == "AMK302" and "trip count" in f.message and "36 of 64" in f.message
+
+
+def test_barrier_under_data_is_refused() -> None:
+    k = KernelBuilder("data", target="sm_80", threads=64)
+    x, a = k.tensor("x", "i32", (64,)), k.registers("a", "i32", (1,))
+    k.load(a[0], x[k.t])
+    with k.when(a[0] > 0):
+        k.sync()
+    f = order(k.finish(grid=(1,))).faults[0]
+    assert f.code == "AMK302" and "a[0]" in f.message
+
+
+def test_shared_address_from_data_is_outside_the_fragment() -> None:
+    k = KernelBuilder("histogram", target="sm_80", threads=64)
+    x, a = k.tensor("x", "i32", (64,)), k.registers("a", "i32", (1,))
+    s = k.shared("s", "i32", (64,))
+    k.load(a[0], x[k.t])
+    k.store(s[a[0]], 1)
+    f = order(k.finish(grid=(1,))).faults[0]
+    assert f.code == "AMK008" and "a[0]" in f.message
+
+
+def test_shared_address_with_a_bare_symbolic_loop_variable_is_outside_the_fragment() -> None:
+    k = KernelBuilder("bare", target="sm_80", threads=32)
+    n = k.size("n", max=8)
+    s = k.shared("s", "i32", (8, 32))
+    with k.loop("i", 0, n) as i:
+        k.store(s[i.var, k.t], 0)
+    assert codes(k.finish(grid=(1,))) == {"AMK008"}
+
+
+def test_store_under_data_does_not_initialise() -> None:
+    k = KernelBuilder("maybe", target="sm_80", threads=32)
+    x, a = k.tensor("x", "i32", (32,)), k.registers("a", "i32", (1,))
+    s = k.shared("s", "i32", (32,))
+    k.load(a[0], x[k.t])
+    with k.when(a[0] > 0):
+        k.store(s[k.t], 1)
+    k.sync()
+    k.load(a[0], s[k.t])
+    assert codes(k.finish(grid=(1,))) == {"AMK206"}
+
+
+def test_lanes_of_a_warp_race_until_a_warp_barrier() -> None:
+    def kernel(barrier: bool) -> KernelDescriptor:
+        k = KernelBuilder("lanes", target="sm_80", threads=64)
+        s, a = k.shared("s", "i32", (64,)), k.registers("a", "i32", (1,))
+        k.store(s[k.t], 1)
+        if barrier:
+            k.sync("warp")
+        else:
+            k.call("shfl.down", {"dst": a[0]}, value=1, delta=1)
+        k.load(a[0], s[k.t ^ 1])
+        return k.finish(grid=(1,))
+
+    assert codes(kernel(True)) == set()
+    assert codes(kernel(False)) == {"AMK301"}
+
+
+def test_a_warp_barrier_does_not_order_two_warps() -> None:
+    k = KernelBuilder("warps", target="sm_80", threads=64)
+    s, a = k.shared("s", "i32", (64,)), k.registers("a", "i32", (1,))
+    k.store(s[k.t], 1)
+    k.sync("warp")
+    k.load(a[0], s[k.t ^ 32])
+    assert codes(k.finish(grid=(1,))) == {"AMK301"}
+
+
+def test_two_writers_of_the_same_value_race() -> None:
+    k = KernelBuilder("same", target="sm_80", threads=32)
+    s = k.shared("s", "i32", (32,))
+    k.store(s[k.t // 2], 7)
+    f = order(k.finish(grid=(1,))).faults[0]
+    assert f.code == "AMK301" and {f.counterexample["t"], f.counterexample["t2"]} == {0, 1}
+
+
+def test_cooperative_fill_by_a_thread_strided_loop() -> None:
+    k = KernelBuilder("fill", target="sm_80", threads=64)
+    s, a = k.shared("s", "i32", (200,)), k.registers("a", "i32", (1,))
+    with k.loop("i", k.t, 200, 64) as i:
+        k.store(s[i.var], 0)
+    k.sync()
+    k.load(a[0], s[199 - k.t])
+    assert codes(k.finish(grid=(1,))) == set()
+
+
+def test_atomics_conflict_with_plain_accesses_only() -> None:
+    def kernel(barrier: bool) -> KernelDescriptor:
+        k = KernelBuilder("atomics", target="sm_80", threads=64)
+        s, a = k.shared("s", "i32", (1,)), k.registers("a", "i32", (1,))
+        with k.when(k.t < 1):
+            k.store(s[0], 0)
+        k.sync()
+        k.atomic("add", s[0], 1)
+        if barrier:
+            k.sync()
+        k.load(a[0], s[0])
+        return k.finish(grid=(1,))
+
+    assert codes(kernel(True)) == set()
+    assert codes(kernel(False)) == {"AMK306"}
+
+
+def test_exit_with_a_copy_in_flight() -> None:
+    assert codes(_copy(wait=None)) == {"AMK308"}
+    assert codes(_copy(wait=0)) == set()
+
+
+def test_own_copy_may_be_read_after_the_wait_without_a_barrier() -> None:
+    assert codes(_copy(wait=0, barrier=False, own=True)) == set()
+    f = order(_copy(wait=0, barrier=False)).faults[0]
+    assert f.code == "AMK303" and "no block barrier has made the copy visible" in f.message
+
+
+def _copy(wait: int | None, barrier: bool = True, own: bool = False) -> KernelDescriptor:
+    k = KernelBuilder("copy", target="sm_80", threads=32)
+    x = k.tensor("x", "f32", (128,), align=16)
+    s, a = k.shared("s", "f32", (128,)), k.registers("a", "f32", (1,))
+    k.call("cp.async.16", {"dst": s[k.t * 4], "src": x[k.t * 4]}, when=k.t < 16)
+    k.commit()
+    if wait is not None:
+        k.wait(pending=wait)
+        if barrier:
+            k.sync()
+        k.load(a[0], s[k.t * 4 if own else 127 - k.t])
+    return k.finish(grid=(1,))
+
+
+def test_messages_of_asynchronous_copies_say_where_the_group_stands() -> None:
+    weak = order(K.gemm_async(3, pending=2)).of("AMK303")[0]
+    assert "leaves 2 pending" in weak.message and any("last wait" in s.note for s in weak.related)
+    never = order(K.gemm_async(3, commit="never")).of("AMK303")[0]
+    assert "not committed" in never.message
+
+
+def test_complementary_branches_initialise_registers() -> None:
+    def kernel(both: bool) -> KernelDescriptor:
+        k = KernelBuilder("branches", target="sm_80", threads=32)
+        n = k.size("n")
+        a = k.registers("a", "i32", (1,))
+        with k.when(k.t < n):
+            k.store(a[0], 1)
+        if both:
+            with k.when(k.t >= n):
+                k.store(a[0], 2)
+        k.store(a[0], a[0] + 1)
+        return k.finish(grid=(1,))
+
+    assert codes(kernel(True)) == set()
+    assert codes(kernel(False)) == {"AMK207"}
+
+
+def test_constructs_that_come_later_are_refused() -> None:
+    k = KernelBuilder("named", target="sm_80", threads=64)
+    k.sync("named")
+    assert codes(k.finish(grid=(1,))) == {"AMK008"}
+
+
+def test_no_numpy_and_no_z3_on_the_way() -> None:
+    import subprocess
+
+    text = (
+        "import sys\nfrom amk.dsl.builder import KernelBuilder\nfrom amk.harness.context import Context\n"
+        "from amk.dsl.target import Target\nfrom amk.harness.coverage import coverage\n"
+        "from amk.harness.advice import sectors\n"
+        "k = KernelBuilder('k', target='sm_80', threads=32)\ns = k.shared('s', 'i32', (32,))\nk.store(s[k.t], 1)\n"
+        "c = Context(k.finish(grid=(1,)), Target.find('A100'))\nc.order, coverage(c), list(sectors(c))\n"
+        "assert 'numpy' not in sys.modules and 'z3' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", text], check=True)

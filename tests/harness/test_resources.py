@@ -1,0 +1,78 @@
+"""Resources against the targets' data: threads, grid, shared memory, registers, occupancy."""
+
+from __future__ import annotations
+
+import pytest
+
+from amk.dsl.builder import KernelBuilder
+from amk.harness.check import check
+from amk.harness.registers import estimate_registers
+from amk.harness.rules.examples import example, small
+
+
+def codes(kernel, target=None):
+    return {d.code for d in check(kernel, target).errors if d.code.startswith("AMK1")}
+
+
+def shared(nbytes):
+    b = {"kind": "buffer", "name": "s", "space": "shared", "dtype": "f16", "shape": [nbytes // 2]}
+    return example(buffers=[*small()["buffers"], b])
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "fits"),
+    [(196608, ("sm_90a",)), (147456, ("sm_80", "sm_90a")), (101376, ("sm_80", "sm_86", "sm_89", "sm_90a"))],
+)
+def test_shared_memory_by_target(nbytes, fits):
+    for target in ("sm_80", "sm_86", "sm_89", "sm_90a"):
+        report = check(shared(nbytes), target)
+        wanted = set() if target in fits else {"AMK103"}
+        assert {d.code for d in report.errors} == wanted
+        assert all(str(nbytes) in d.message and target in d.message for d in report.errors)
+
+
+def rows(top, *, axis):
+    params = small()["params"]
+    return example(
+        body=[], params=[{**params[0], "max": top}, *params[1:]], grid=["1", "n"] if axis == "y" else ["n", "1"]
+    )
+
+
+def test_grid_limits_and_the_largest_size():
+    report = check(rows(65536, axis="y"))
+    assert {d.code for d in report.errors} == {"AMK102"} and "n = 65535" in report.errors[0].message
+    fine = check(rows(65535, axis="y"))
+    assert fine.ok and any(o.rule == "AMK102" and "65535" in o.claim for o in fine.obligations)
+    assert check(rows(2**31 - 1, axis="x")).ok
+
+
+def accumulators(n, threads, min_blocks=1):
+    k = KernelBuilder("acc", target="sm_90a", threads=threads, min_blocks=min_blocks)
+    a = k.registers("a", "f32", (n,))
+    for i in range(n):
+        k.store(a[i], 0.0)
+    for i in range(n):
+        k.store(a[i], a[i] + 1.0)
+    return k.finish(grid=(1,))
+
+
+def test_registers():
+    assert codes(accumulators(150, 512)) == {"AMK104"}
+    assert codes(accumulators(80, 512)) == set()
+    assert codes(accumulators(230, 128)) == {"AMK104"}
+    assert codes(accumulators(64, 256, 4)) == {"AMK104"}
+    assert 64 <= estimate_registers(accumulators(64, 256)) <= 96
+
+
+def test_buffers_used_one_after_the_other_share_registers():
+    k = KernelBuilder("two", target="sm_90a", threads=128)
+    for name in ("a", "b"):
+        r = k.registers(name, "f32", (64,))
+        k.store(r[0], 0.0)
+        k.store(r[0], r[0] + 1.0)
+    assert estimate_registers(k.finish(grid=(1,))) < 100
+
+
+def test_min_blocks():
+    assert codes(example(threads=1024, min_blocks=3)) == {"AMK105"}
+    assert codes(example(threads=1024, min_blocks=2)) == set()
