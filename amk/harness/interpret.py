@@ -47,7 +47,8 @@ def run(
     program = _program(kernel, args, detect, coverage, seed, max_lane_ops)
     chosen = list(_all_blocks(program.grid)) if blocks == "all" else [b for b in blocks if _inside(b, program.grid)]
     program.watch = watch
-    size = _batch(kernel, detect)
+    batches = -(-len(chosen) // _batch(kernel, detect))
+    size = max(1, -(-len(chosen) // max(1, batches)))  # equal parts, so that workers end together
     parts = [chosen[i : i + size] for i in range(0, len(chosen), size)]
     alone = detect or coverage or seed is not None or len(parts) < 2 or workers < 2
     if alone:

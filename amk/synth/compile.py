@@ -22,7 +22,7 @@ __all__ = ["FLAGS", "Compiled", "compile_cubin", "supported_targets", "toolkit_v
 
 # Every compile gets these, before the caller's. With `__launch_bounds__` the compiler ignores -maxrregcount silently:
 # a kernel's text carries the bound, so the option is not here.
-FLAGS = ("--std=c++17", "-default-device", "--ptxas-options=-v")
+FLAGS = ("--std=c++17", "-default-device", "--fmad=false", "--ptxas-options=-v")  # products and sums round as the IR says
 
 _INSTALL = 'pip install "cuda-python>=12.9,<14" "nvidia-cuda-nvrtc>=13.0,<14"'
 _WHEELS = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12")  # in the order in which cuda.pathfinder prefers them
