@@ -190,7 +190,7 @@ class Target(BaseModel):
     @staticmethod
     def detect(index: int = 0) -> Target:
         """The GPU number `index` of this machine."""
-        return _from_device(_device(index))
+        return _from_device(*_device(index))
 
 
 def _write_whole(place: Path, text: str) -> None:
@@ -230,9 +230,10 @@ def _squash(name: str) -> str:
     return "".join(word for word in words if word not in ("nvidia", "geforce", "tesla"))
 
 
-def _device(index: int) -> object:
+def _device(index: int) -> tuple[object, str | None]:
+    """What the driver says of a GPU, and the driver's version."""
     try:
-        from amk.runtime.device import device
+        from amk.runtime.device import device, probe
     except ImportError as error:
         message = f"the GPU of this machine cannot be asked: {escape(str(error), 200)}"
         raise EnvironmentProblem(message, hint="name the target, as in --target h200, or see: amk doctor") from None
@@ -241,30 +242,30 @@ def _device(index: int) -> object:
         raise EnvironmentProblem(
             "no GPU is visible here", hint="name the target, as in --target h200, or see: amk doctor"
         )
-    return found
+    return found, probe().driver
 
 
-def _from_device(found: object) -> Target:
+def _from_device(found: object, driver: str | None) -> Target:
     """Narrow adapter from what the driver says; the data sheet adds the bandwidth, which no driver tells."""
-    capability = getattr(found, "capability", None)
+    capability = getattr(found, "compute_capability", None)
     architecture = next((a for a in _architectures().values() if a.compute_capability == capability), None)
     name = "".join(c for c in str(getattr(found, "name", "")) if c.isascii() and (c.isalnum() or c in " ._+()/-"))[:64]
     if architecture is None:
         known = ", ".join(_architectures())
         message = f"{name or 'this GPU'} has compute capability {escape(str(capability))}; known architectures: {known}"
         raise EnvironmentProblem(message, hint="name a known target for checking, as in --target sm_90a")
-    optin = _fact(found, "shared_optin")
+    optin = _fact(found, "shared_optin_bytes")
     if optin is not None and optin < architecture.shared_optin:
         message = (
             f"{name} gives a block {optin} bytes of shared memory; {architecture.name} has {architecture.shared_optin}"
         )
         raise EnvironmentProblem(message, hint="the driver restricts this GPU; use another one")
-    sms, memory, driver = _fact(found, "sms"), _fact(found, "memory_bytes"), getattr(found, "driver", None)
+    sms, memory, clock = _fact(found, "sm_count"), _fact(found, "memory_bytes"), _fact(found, "clock_mhz")
     sheet = _data_sheet(name, architecture, sms, memory)
     return Target(
         name=sheet.name if sheet else name.strip() or architecture.name, architecture=architecture, sms=sms,
         l2_bytes=_fact(found, "l2_bytes"), memory_bytes=memory, bandwidth=sheet.bandwidth if sheet else None,
-        clock_hz=_fact(found, "clock_hz"), driver=str(driver) if driver else None,
+        clock_hz=clock * 1_000_000 if clock else None, driver=driver,
         source=f"the driver's answers for {name}" + (f"; bandwidth of {sheet.name}" if sheet else ""),
     )  # fmt: skip
 

@@ -6,9 +6,9 @@ counts of loops, (b) conditions, (c) thread-free terms of addresses.
 (a) In a loop of symbolic trip count `n` the variable may stand only under `% c`, in carried cycles, or in a condition
 `kt + c < n`; everything else is refused. So the state at a loop head is a function of `kt mod P` (P the least common
 multiple of the moduli and cycles) and of `min(n - kt, D)` (D the largest such c). Two iterations that agree in both
-make the same accesses, and a conflict involves accesses at most one barrier interval or one ring turn apart. A run of more
-than 2P + D + 2 iterations therefore only repeats intervals that a shorter run has shown: the trip counts up to
-2P + D + 2 (as far as sizes realise them) cover every trip count.
+make the same accesses, and a conflict involves accesses at most one barrier interval or one ring turn apart. A run of
+more than 2P + D + 2 iterations therefore only repeats intervals that a shorter run has shown: the trip counts up to
+2P + D + 2 (as far as sizes realise them) cover every trip count. That they were walked is checked at the end.
 (b) Conditions between a size and the thread's global index change truth only where the two meet: we take sizes at whole
 tiles, one and two beyond and before, the middle, and next to the constants of the kernel, each with blocks at the
 start, in the middle and at the end of the grid. For conditions of that one form this meets every case (all threads,
@@ -107,18 +107,18 @@ def check_trips(p: Program) -> None:
 def _bounded(p: Program, s: Any, found: int) -> bool:
     """Whether a constant in a `min`, or the largest sizes, keep the trip count at what was walked."""
     lo, hi, step = (p.inline(e) for e in (s.lo, s.hi, s.step))
-    tops = [x for e in subterms(hi) if isinstance(e, Apply) and e.op == "min" for x in e.args if isinstance(x, Const)]
+    capped = [e for e in subterms(hi) if isinstance(e, Apply) and e.op == "min"]
+    tops = [x for e in capped for x in e.args if isinstance(x, Const)]
     if isinstance(lo, Const) and isinstance(step, Const):
-        if any(-(-(int(x.value) - int(lo.value)) // int(step.value)) <= found for x in tops):
+        first, by = int(lo.value), int(step.value)
+        if any(len(range(first, int(x.value), by)) <= found for x in tops):
             return True
     used = _closure(p, names(lo) | names(hi) | names(step))
-    drivers = [q for q in p.kernel.scalars if q.name in used]
-    return (
-        not used & {"bx", "by", "bz"} and all(q.max // q.multiple_of * q.multiple_of == q.min for q in drivers)
-    ) or (bool(drivers) and all(q.max <= 4096 and _walked_max(p, s, drivers) <= found for q in drivers))
+    small = all(q.max <= 4096 for q in p.kernel.scalars if q.name in used)
+    return small and not used & {"t", *_BLOCKS} and _walked_max(p, s) <= found
 
 
-def _walked_max(p: Program, s: Any, drivers: list[Param]) -> int:
+def _walked_max(p: Program, s: Any) -> int:
     """Iterations at the largest sizes."""
     env: Env = {q.name: q.max // q.multiple_of * q.multiple_of for q in p.kernel.scalars} | {"bx": 0, "by": 0, "bz": 0}
     env |= dict(zip(("gx", "gy", "gz"), (p.value(e, env) for e in p.kernel.grid3), strict=True))
@@ -269,8 +269,8 @@ def _sizes(p: Program, used: frozenset[str], trips: int, relevant: list[Expr]) -
     names_ = [q.name for q in p.kernel.scalars]
     many = _count(full) > _MANY
     chosen: Iterator[tuple[Any, ...]] = _one_at_a_time(full, few) if many else product(*full)
-    for values in sorted(set(chosen), key=lambda v: (sum(map(abs, v)), v)):
-        yield dict(zip(names_, values, strict=True))
+    for row in sorted(set(chosen), key=lambda v: (sum(map(abs, v)), v)):
+        yield dict(zip(names_, row, strict=True))
 
 
 def _count(lists: list[list[Any]]) -> int:

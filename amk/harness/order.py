@@ -385,9 +385,7 @@ def trips(p: Program, s: Any, active: int, env: Env) -> Iterator[int]:
         rounds = _thread_rounds(p, s, active, env)
     else:
         rounds = _uniform_rounds(p, s, active, env)
-    count = 0
-    for inner in rounds:
-        count += 1
+    for count, inner in enumerate(rounds, 1):
         p.rounds[id(s)] = max(p.rounds.get(id(s), 0), count)
         yield inner
         env.update([(c.name, p.value(c.next, env)) for c in carried])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -101,6 +102,15 @@ def test_interrupt(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtur
     monkeypatch.setattr(frame, "_dispatch", stopped)
     assert main(["check"]) == 130
     assert capsys.readouterr().err == "amk: interrupted\n"
+
+
+def test_interrupt_of_a_process() -> None:
+    command = [sys.executable, "-m", "amk", "check", "-"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        time.sleep(1)  # it waits for standard input by now
+        run.send_signal(signal.SIGINT)
+        assert run.wait(timeout=30) == 130
+        assert run.stderr is not None and run.stderr.read() == "amk: interrupted\n"
 
 
 def test_a_closed_pipe_keeps_the_exit_code() -> None:

@@ -228,18 +228,18 @@ class Device:
     """As the driver describes an H200."""
 
     name = "NVIDIA H200"
-    capability = (9, 0)
-    sms = 132
+    compute_capability = (9, 0)
+    sm_count = 132
     l2_bytes = 62914560
     memory_bytes = 150109880320
-    shared_optin = 232448
-    clock_hz = 1980000000
-    driver = "580.159.04"
+    shared_optin_bytes = 232448
+    clock_mhz = 1980
 
 
 def detect(monkeypatch: pytest.MonkeyPatch, found: object) -> Target:
     module = types.ModuleType("amk.runtime.device")
     module.device = lambda index: found  # type: ignore[attr-defined]
+    module.probe = lambda: types.SimpleNamespace(driver="580.159.04")  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "amk.runtime.device", module)
     return Target.detect()
 
@@ -253,7 +253,7 @@ def test_detect_adds_the_bandwidth_of_the_data_sheet(monkeypatch: pytest.MonkeyP
 
 def test_detect_of_a_device_that_only_looks_like_a_known_one(monkeypatch: pytest.MonkeyPatch) -> None:
     part = Device()
-    part.name, part.sms, part.memory_bytes = "NVIDIA H200 MIG 1g.18gb", 16, 18 << 30
+    part.name, part.sm_count, part.memory_bytes = "NVIDIA H200 MIG 1g.18gb", 16, 18 << 30
     found = detect(monkeypatch, part)
     assert (found.name, found.sms, found.bandwidth) == ("NVIDIA H200 MIG 1g.18gb", 16, None)
 
@@ -263,7 +263,7 @@ def test_detect_with_a_hostile_or_poor_description(monkeypatch: pytest.MonkeyPat
     odd.name, odd.l2_bytes = "\x1b[31m\u202eH200\n", 0
     found = detect(monkeypatch, odd)
     assert found.name.isprintable() and found.l2_bytes is None
-    poor = types.SimpleNamespace(capability=(8, 9))
+    poor = types.SimpleNamespace(compute_capability=(8, 9))
     assert detect(monkeypatch, poor).name == "sm_89"
 
 
@@ -272,11 +272,11 @@ def test_detect_without_a_usable_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         detect(monkeypatch, None)
     assert caught.value.hint
     old = Device()
-    old.capability = (7, 5)
+    old.compute_capability = (7, 5)
     with pytest.raises(EnvironmentProblem, match=r"compute capability \(7, 5\)"):
         detect(monkeypatch, old)
     held = Device()
-    held.shared_optin = 101376
+    held.shared_optin_bytes = 101376
     with pytest.raises(EnvironmentProblem, match="101376 bytes"):
         detect(monkeypatch, held)
 

@@ -56,6 +56,7 @@ BAD = {
     "stride_too_small": ("AMK402", lambda: K.grid_stride(step=255)),
     "stride_too_large": ("AMK401", lambda: K.grid_stride(step=257)),
     "reads_neighbour": ("AMK304", lambda: _in_place(1)),
+    "reads_beyond_writers": ("AMK304", lambda: _read_by_all()),
     "never": ("AMK401", lambda: _never()),
     "all_blocks": ("AMK402", lambda: _all_blocks()),
     "mixed": ("AMK306", lambda: _mixed()),
@@ -72,6 +73,18 @@ def _in_place(shift: int) -> KernelDescriptor:
         k.load(a[0], y[i + shift], when=i + shift < n, other=0.0)
         k.store(y[i], a[0])
     return k.finish(grid=(cdiv(n, 128),))
+
+
+def _read_by_all() -> KernelDescriptor:
+    """Sixteen threads write, the other sixteen read what those write."""
+    k = KernelBuilder("read_by_all", target="sm_80", threads=32)
+    n = k.size("n", multiple_of=16)
+    y, a = k.tensor("y", "f32", (n,), access="readwrite"), k.registers("a", "f32", (1,))
+    i = k.let("i", k.bx * 16 + k.t % 16)
+    k.load(a[0], y[i])
+    with k.when(k.t < 16):
+        k.store(y[i], 1.0)
+    return k.finish(grid=(n // 16,))
 
 
 def _never() -> KernelDescriptor:

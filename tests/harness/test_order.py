@@ -330,6 +330,86 @@ def test_constructs_that_come_later_are_refused() -> None:
     assert codes(k.finish(grid=(1,))) == {"AMK008"}
 
 
+def _ring(stages: int, slots: int, low: int, multiple: int) -> KernelDescriptor:
+    """Each thread's neighbour reads a ring whose trip count starts far from zero."""
+    k = KernelBuilder("ring", target="sm_80", threads=64)
+    n = k.size("n", min=low, multiple_of=multiple)
+    s, a = k.shared("s", "i32", (slots, 64)), k.registers("a", "i32", (1,))
+    with k.loop("p", 0, stages - 1, unroll="full") as p:
+        k.store(s[p.var, k.t], 0)
+    with k.loop("i", 0, cdiv(n, 16)) as i:
+        k.sync()
+        k.load(a[0], s[i.var % slots, 63 - k.t])
+        k.store(s[(i.var + stages - 1) % slots, k.t], a[0])
+    return k.finish(grid=(1,))
+
+
+@pytest.mark.parametrize(("low", "multiple"), [(1, 1), (512, 1), (512, 64), (1, 48)])
+def test_rings_are_decided_wherever_the_sizes_start(low: int, multiple: int) -> None:
+    assert codes(_ring(3, 3, low, multiple)) == set()
+    assert codes(_ring(2, 2, low, multiple)) == set()
+    assert codes(_ring(3, 2, low, multiple)) != set()
+
+
+def test_trip_counts_that_no_size_drives_are_refused() -> None:
+    k = KernelBuilder("capped", target="sm_80", threads=32)
+    n = k.size("n", max=100)
+    s = k.shared("s", "i32", (4, 32))
+    with k.loop("i", 0, n // 10) as i:
+        k.store(s[i.var % 4, k.t], 0)
+    assert codes(k.finish(grid=(1,))) == set()  # ten trips are all there are
+    k = KernelBuilder("blocks", target="sm_80", threads=32)
+    s = k.shared("s", "i32", (4, 32))
+    with k.loop("i", 0, k.bx) as i:
+        k.store(s[i.var % 4, k.t], 0)
+    assert codes(k.finish(grid=(3,))) == {"AMK008"}
+
+
+def test_read_then_atomic_by_another_thread() -> None:
+    k = KernelBuilder("read_atomic", target="sm_80", threads=64)
+    s, a = k.shared("s", "i32", (64,)), k.registers("a", "i32", (1,))
+    k.store(s[k.t], 0)
+    k.sync()
+    k.load(a[0], s[k.t])
+    k.atomic("add", s[63 - k.t], 1)
+    assert codes(k.finish(grid=(1,))) == {"AMK306"}
+
+
+def test_guarded_copies_need_zeros_where_there_is_no_data() -> None:
+    def kernel(fill: bool) -> KernelDescriptor:
+        k = KernelBuilder("guarded", target="sm_80", threads=64)
+        n = k.size("n")
+        x = k.tensor("x", "f32", (n,))
+        s, a = k.shared("s", "f32", (64,)), k.registers("a", "f32", (1,))
+        i = k.let("i", k.bx * 64 + k.t)
+        with k.when(i < n):
+            k.call("cp.async.4", {"dst": s[k.t], "src": x[i]})
+        k.commit()
+        k.wait(pending=0)
+        if fill:
+            with k.when(i >= n):
+                k.store(s[k.t], 0.0)
+        k.sync()
+        k.load(a[0], s[63 - k.t])
+        return k.finish(grid=(cdiv(n, 64),))
+
+    assert codes(kernel(True)) == set()
+    assert codes(kernel(False)) == {"AMK206"}
+
+
+def test_a_gemm_is_checked_quickly() -> None:
+    """The budget is 60 ms on a quiet machine; the bound leaves room for a busy one."""
+    import time
+
+    order(K.gemm_async(3))
+    best = 1e9
+    for _ in range(3):
+        start = time.perf_counter()
+        order(K.gemm_async(3))
+        best = min(best, time.perf_counter() - start)
+    assert best < 0.6
+
+
 def test_no_numpy_and_no_z3_on_the_way() -> None:
     import subprocess
 
