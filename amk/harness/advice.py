@@ -66,7 +66,7 @@ def sectors(ctx: Context) -> Iterator[Fault]:
         if found is None:
             continue
         moved, ideal = found
-        if moved >= 2 * ideal:
+        if moved >= 2 * ideal and _run_length(p, s) == 1:  # else AMK505 says it better
             stride = _stride(p, s)
             message = (
                 f"a warp's {'load from' if s.mode == 'r' else 'store to'} '{s.tensor}' moves {moved} sectors "

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice, product
-from math import gcd, lcm
+from math import gcd, lcm, prod
 from typing import Any
 
 from amk.dsl.evaluate import function_of
@@ -41,7 +41,8 @@ def samples(p: Program) -> Iterator[Env]:
     relevant = list(_relevant(p))
     used = _closure(p, frozenset().union(*map(names, relevant))) if relevant else frozenset()
     trips = _trip_limit(p)
-    terms = tuple(dict.fromkeys(m for e in relevant for m in maximal(e, _local(p))))
+    local = _local(p)
+    terms = tuple(dict.fromkeys(m for e in dict.fromkeys(relevant) for m in maximal(e, local)))
     seen: set[tuple[Any, ...]] = set()
     for sizes in _sizes(p, used, trips, relevant):
         for env in _blocks(p, sizes, used):
@@ -335,7 +336,7 @@ def _units(p: Program, name: str, relevant: list[Expr]) -> list[int]:
     for e in (*relevant, *p.kernel.grid):
         for x in subterms(e):
             if isinstance(x, Apply) and x.op in ("//", "cdiv") and name in names(x.args[0]):
-                out |= {int(y.value) for y in x.args[1:] if isinstance(y, Const)}
+                out |= {int(y.value) * _inner(x.args[0]) for y in x.args[1:] if isinstance(y, Const)}
     for _, s in walk(p.kernel.body):
         if s.kind == "for" and p.matters(s) and name in names(p.inline(s.hi)) and isinstance(s.step, Const):
             out.add(int(s.step.value))
@@ -343,6 +344,12 @@ def _units(p: Program, name: str, relevant: list[Expr]) -> list[int]:
         if isinstance(e, Apply) and name in names(e):
             out |= _factors(e)
     return sorted(u for u in out if u > 0) or [1]
+
+
+def _inner(e: Expr) -> int:
+    """The product of the divisors inside a term (a share of the steps is a tile of tiles)."""
+    divisors = {x.args[1] for x in subterms(e) if isinstance(x, Apply) and x.op in ("//", "cdiv")}
+    return prod(int(x.value) for x in divisors if isinstance(x, Const))
 
 
 def _factors(e: Expr) -> set[int]:

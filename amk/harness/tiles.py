@@ -6,6 +6,7 @@ Anything that does not fit answers False, and the caller enumerates whole grids 
 from __future__ import annotations
 
 from itertools import product
+from math import gcd
 from operator import add
 
 from amk.dsl.evaluate import function_of
@@ -17,7 +18,7 @@ from amk.harness.events import Program
 __all__ = ["tile_form"]
 
 _BLOCKS = ("bx", "by", "bz")
-Axis = tuple[str, int]  # block index and tile; ("", size) where a dimension is not tiled
+Axis = tuple[Expr, int]  # number of the tile and its size; (0, size) where a dimension is not tiled
 
 
 def tile_form(p: Program, tensor: Param, sites: list[Site]) -> bool:
@@ -27,7 +28,7 @@ def tile_form(p: Program, tensor: Param, sites: list[Site]) -> bool:
     axes = split[0][0] if split[0] is not None else None
     if axes is None or any(x is None or x[0] != axes for x in split):
         return False
-    if not _grid_fits(p, axes, shape):
+    if not _grid_fits(p, axes, shape, all(s.mode == "a" for s in sites)):
         return False
     hits: list[int] = []
     for s, x in zip(sites, split, strict=True):
@@ -76,22 +77,40 @@ def _split(p: Program, s: Site, shape: tuple[Expr, ...]) -> tuple[tuple[Axis, ..
 
 def _axis(outer: dict[Expr, int], size: Expr) -> Axis | None:
     if not outer:
-        return ("", int(size.value)) if isinstance(size, Const) else None
-    if len(outer) > 1:
-        return None
-    ((term, tile),) = outer.items()
-    if isinstance(term, Var) and term.name in _BLOCKS and tile > 0:
-        return term.name, tile
-    return None
+        return (Const(0), int(size.value)) if isinstance(size, Const) else None
+    tile = gcd(*outer.values())
+    return rebuilt({x: n // tile for x, n in outer.items()}), tile
 
 
-def _grid_fits(p: Program, axes: tuple[Axis, ...], shape: tuple[Expr, ...]) -> bool:
-    """Each block index in one dimension, with as many blocks as tiles; the others 1."""
+def _grid_fits(p: Program, axes: tuple[Axis, ...], shape: tuple[Expr, ...], atomic: bool) -> bool:
+    """Each block one tile, each tile one block; where all updates are atomic, as many blocks a tile as there are left."""
     grid = dict(zip(_BLOCKS, map(p.inline, p.kernel.grid3), strict=True))
-    for (name, tile), size in zip(axes, shape, strict=True):
-        if name and not _tiles(p, grid.pop(name, Const(0)), size, tile):
+    if all(isinstance(e, Const) for e in (*grid.values(), *shape)) and any(_nonlinear(e) for e, _ in axes):
+        return _fixed_grid(p, axes, shape)
+    for (e, tile), size in zip(axes, shape, strict=True):
+        if e == Const(0):
+            continue
+        if not isinstance(e, Var) or not _tiles(p, grid.pop(e.name, Const(0)), size, tile):
             return False
-    return all(e == Const(1) for e in grid.values())
+    return atomic or all(e == Const(1) for e in grid.values())
+
+
+def _nonlinear(e: Expr) -> bool:
+    return not isinstance(e, (Const, Var))
+
+
+def _fixed_grid(p: Program, axes: tuple[Axis, ...], shape: tuple[Expr, ...]) -> bool:
+    """Fixed sizes: the tile numbers of all blocks, enumerated, are each tile once."""
+    terms = tuple(e for e, _ in axes)
+    if frozenset().union(*map(names, terms)) - set(_BLOCKS):
+        return False
+    sizes = [int(p.value(e, {})) for e in p.kernel.grid3]
+    if sizes[0] * sizes[1] * sizes[2] > 1 << 20:
+        return False
+    f = function_of(terms, _BLOCKS)
+    found = [f(*at) for at in product(*map(range, sizes))]
+    wanted = product(*(range(-(-int(p.value(n, {})) // t)) for n, (_, t) in zip(shape, axes, strict=True)))
+    return sorted(found) == sorted(wanted)
 
 
 def _tiles(p: Program, blocks: Expr, size: Expr, tile: int) -> bool:
@@ -127,8 +146,8 @@ def _guards(p: Program, s: Site, axes: tuple[Axis, ...], shape: tuple[Expr, ...]
             guarded.add(d)
         else:
             return None
-    for d, ((name, tile), size) in enumerate(zip(axes, shape, strict=True)):
-        if name and d not in guarded and not _multiple(p, size, tile):
+    for d, ((e, tile), size) in enumerate(zip(axes, shape, strict=True)):
+        if e != Const(0) and d not in guarded and not _multiple(p, size, tile):
             return None
         if d == len(axes) - 1 and s.width > 1 and (tile % s.width or not _multiple(p, size, s.width)):
             return None

@@ -36,7 +36,10 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True)
 class OperatorFamily:
-    """One family. `reference` maps named NumPy arrays and scalars to named float64 results."""
+    """One family. `reference` maps named NumPy arrays and scalars to named float64 results.
+
+    `samples` are small odd sizes by parameter name, at which every new kernel is run against the reference.
+    """
 
     name: str
     summary: str
@@ -47,3 +50,4 @@ class OperatorFamily:
     flops: Callable[[Any], int]
     bytes: Callable[[Any], int]
     tolerance: Tolerance
+    samples: tuple[dict[str, int], ...]

@@ -368,4 +368,5 @@ FAMILY = OperatorFamily(
         relative=lambda p: 2.0**-24 * (4 + 2 * max(p.k, 1) ** 0.5),
         source="rounding errors of k float32 additions grow like sqrt(k) units of 2**-24 on random data",
     ),
+    samples=({"M": 3, "N": 5, "K": 7, "batch": 2}, {"M": 261, "N": 267, "K": 77, "batch": 2}),
 )

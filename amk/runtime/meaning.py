@@ -11,6 +11,7 @@ from typing import Any
 
 from amk.dsl.expr import Const
 from amk.dsl.kernel import KernelDescriptor
+from amk.dsl.nodes import Param
 from amk.ops import REGISTRY
 
 __all__ = ["meaning_of"]
@@ -29,7 +30,7 @@ def _compare(kernel: KernelDescriptor) -> str | None:
 
     assert kernel.origin is not None
     family = REGISTRY[kernel.origin.operator]
-    for n, sizes in enumerate(_samples(kernel)):
+    for n, sizes in enumerate(_samples(kernel)[: 1 if _fixed(kernel) else None]):
         args = arguments(kernel, sizes, np.random.default_rng(n))
         before = {k: np.array(v) for k, v in args.items()}
         try:
@@ -63,17 +64,16 @@ def _fixed(kernel: KernelDescriptor) -> bool:
 
 
 def _samples(kernel: KernelDescriptor) -> list[dict[str, int]]:
-    """Small odd sizes: below one tile, and a ragged step over one."""
-    spans = {p.name: p for p in kernel.scalars if p.dtype == "i32"}
+    """The family's sample sizes, moved into the kernel's domain; strides are left to be packed."""
+    assert kernel.origin is not None
+    spans = {p.name: p for p in kernel.scalars}
 
-    def snap(name: str, value: int) -> int:
-        p = spans[name]
+    def snap(p: Param, value: int) -> int:
         value += -value % p.multiple_of
         return max(p.min + -p.min % p.multiple_of, min(value, p.max))
 
-    small = {n: snap(n, 3 + 2 * i) for i, n in enumerate(spans)}
-    ragged = {n: snap(n, 133 + 6 * i) for i, n in enumerate(spans)}
-    return [small, ragged] if spans else [{}]
+    wished = REGISTRY[kernel.origin.operator].samples
+    return [{n: snap(spans[n], v) for n, v in sizes.items() if n in spans} for sizes in wished]
 
 
 def _blocks(kernel: KernelDescriptor, sizes: dict[str, int]) -> Any:

@@ -100,8 +100,7 @@ def test_streams(gemm):
             torch.cuda._sleep(2_000_000)
             a.fill_(float(i))
             c = gemm.run(a, b)
-            total = c.sum()
-        assert float(total) == i * 512 * 512
+            assert float(c.sum()) == i * 512 * 512
     handle = side.cuda_stream
     c = torch.empty(512, 512, device="cuda")
     gemm.run(a, b, c, stream=handle)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import random
 import sys
 from pathlib import Path
 
@@ -395,6 +396,58 @@ def test_guarded_copies_need_zeros_where_there_is_no_data() -> None:
 
     assert codes(kernel(True)) == set()
     assert codes(kernel(False)) == {"AMK206"}
+
+
+PATTERNS = (lambda t: t, lambda t: t ^ 1, lambda t: t ^ 16, lambda t: 31 - t % 32, lambda t: t // 2, lambda t: t % 32)
+
+
+def _random_kernel(seed: int):  # type: ignore[no-untyped-def]
+    """A straight line of shared accesses and barriers, and the same as data."""
+    rng = random.Random(seed)
+    k = KernelBuilder("random", target="sm_80", threads=64)
+    s, a = k.shared("s", "i32", (64,)), k.registers("a", "i32", (1,))
+    k.store(a[0], 0)
+    k.store(s[k.t], 0)
+    k.sync()
+    events: list[tuple[str, int, int]] = [("w", 0, 64), ("B", 0, 0)]
+    for _ in range(rng.randint(2, 6)):
+        event = (rng.choice("rrwwaBW"), rng.randrange(len(PATTERNS)), rng.choice((64, 64, 32, 16, 1)))
+        events.append(event)
+        if event[0] in "BW":
+            k.sync("block" if event[0] == "B" else "warp")
+            continue
+        at = s[PATTERNS[event[1]](k.t)]
+        with k.when(k.t < event[2]):
+            if event[0] == "r":
+                k.load(a[0], at)
+            elif event[0] == "w":
+                k.store(at, a[0])
+            else:
+                k.atomic("add", at, 1)
+    return k.finish(grid=(1,)), events
+
+
+def _by_pairs(events: list[tuple[str, int, int]]) -> set[str]:
+    """The definition itself: every pair of accesses of two threads to one element."""
+    block = warp = 0
+    accesses = []
+    for kind, pattern, limit in events:
+        block, warp = block + (kind == "B"), warp + (kind == "W")
+        if kind not in "BW":
+            accesses += [(kind, t, PATTERNS[pattern](t), block, warp) for t in range(limit)]
+    out = set()
+    for a, t, x, b, w in accesses:
+        for a2, t2, x2, b2, w2 in accesses:
+            free = b == b2 and not (t // 32 == t2 // 32 and w != w2)
+            if t < t2 and x == x2 and free and not (a == a2 and a in "ra"):
+                out.add("AMK306" if a != a2 and "a" in (a, a2) else "AMK301")
+    return out
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_race_rule_agrees_with_its_definition(seed: int) -> None:
+    kernel, events = _random_kernel(seed)
+    assert codes(kernel) == _by_pairs(events)
 
 
 def test_a_gemm_is_checked_quickly() -> None:
