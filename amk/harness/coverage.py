@@ -6,7 +6,9 @@ Two ways, tried in this order for each written tensor.
 constant, the rest depends on the thread and on unrolled loops alone. Enumeration shows that `rel` meets every element
 of the tile once. With a grid of `cdiv(size, tile)` blocks and a guard that is exactly `index < size` (or a size that is
 a multiple of the tile), every element of the tensor is written once: `index -> (index // tile, index % tile)` is a
-bijection (the lemma). No size is fixed anywhere.
+bijection (the lemma). No size is fixed anywhere. Where sizes and grid are constants, a nonlinear tile number (a raster)
+is enumerated over all blocks instead, which is exact too. Atomic updates may be met by several blocks: the same number
+for every element (split sums).
 
 *Enumeration, at some sizes.* Anything else (rasters, grid-stride loops, several paths) is run over the whole grid at
 small whole and ragged sizes, and every element is counted. This refutes with a counterexample; where it finds nothing

@@ -108,8 +108,7 @@ def check_trips(p: Program) -> None:
 def _bounded(p: Program, s: Any, found: int) -> bool:
     """Whether a constant in a `min`, or the largest sizes, keep the trip count at what was walked."""
     lo, hi, step = (p.inline(e) for e in (s.lo, s.hi, s.step))
-    capped = [e for e in subterms(hi) if isinstance(e, Apply) and e.op == "min"]
-    tops = [x for e in capped for x in e.args if isinstance(x, Const)]
+    tops = [x for x in hi.args if isinstance(x, Const)] if isinstance(hi, Apply) and hi.op == "min" else []
     if isinstance(lo, Const) and isinstance(step, Const):
         first, by = int(lo.value), int(step.value)
         if any(len(range(first, int(x.value), by)) <= found for x in tops):

@@ -107,7 +107,8 @@ class _Registers:
         for _, x in walk(s.body):
             reads, writes = self._touched(x)
             terms = [i for r, _ in (*reads, *writes) for i in self.p.kernel.resolve(r).index]
-            if x.kind in ("for", "if"):
+            writes_inside = x.kind == "if" and any(self._touched(y)[1] for _, y in walk(x.body))
+            if x.kind == "for" or writes_inside:
                 terms += [e for _, e in expressions(x)]
             if any(s.var in names(self.p.inline(e)) for e in terms):
                 return True

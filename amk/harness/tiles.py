@@ -83,7 +83,7 @@ def _axis(outer: dict[Expr, int], size: Expr) -> Axis | None:
 
 
 def _grid_fits(p: Program, axes: tuple[Axis, ...], shape: tuple[Expr, ...], atomic: bool) -> bool:
-    """Each block one tile, each tile one block; where all updates are atomic, as many blocks a tile as there are left."""
+    """Each block one tile, each tile one block (under atomics, the same number of blocks each tile)."""
     grid = dict(zip(_BLOCKS, map(p.inline, p.kernel.grid3), strict=True))
     if all(isinstance(e, Const) for e in (*grid.values(), *shape)) and any(_nonlinear(e) for e, _ in axes):
         return _fixed_grid(p, axes, shape)

@@ -27,6 +27,7 @@ __all__ = ["FAMILY", "Gemm", "GemmSchedule", "build"]
 
 Size = Annotated[int, Field(ge=0, le=2**31 - 2**16)]
 LARGEST = 2**31 - 2**16
+MOST_VIEWS = 8
 
 
 class Gemm(Problem):
@@ -137,8 +138,12 @@ class _Operand:
         self.regs = k.registers(f"r{name}", "f32", (2 if self.group < per else 1, *shape))
 
     def aim(self, origin: Expr, lead: tuple[Expr, ...]) -> None:
-        """Keeps the address of each of the thread's vectors at k = 0, for rows `origin` on."""
-        for row, col in self.vectors():
+        """Keeps the address of each of the thread's vectors at k = 0, for rows `origin` on; many are kept as one.
+
+        Beyond MOST_VIEWS the pointers would take more registers than they save instructions.
+        """
+        vectors = self.vectors()
+        for row, col in vectors if len(vectors) <= MOST_VIEWS else [(Const(0), Const(0))]:
             where = (origin + row, col) if self.k_contiguous else (row, origin + col)
             self.sources.append(self.k.view("from", self.tensor[(*lead, *where)]))
 
@@ -149,9 +154,13 @@ class _Operand:
 
     def fetch(self, origin: Expr, limit: Expr, k0: Expr, slot: Expr, size_k: Expr) -> None:
         """Copies one tile: rows `origin` on (below `limit`), k from `k0` on (below `size_k`), zeros outside."""
-        for source, (row, col) in zip(self.sources, self.vectors(), strict=True):
+        vectors = self.vectors()
+        for i, (row, col) in enumerate(vectors):
             r, kk = (row, col) if self.k_contiguous else (col, row)
-            moved = source[0, k0] if self.k_contiguous else source[k0, 0]
+            if len(self.sources) == len(vectors):
+                moved = self.sources[i][0, k0] if self.k_contiguous else self.sources[i][k0, 0]
+            else:
+                moved = self.sources[0][r, k0 + kk] if self.k_contiguous else self.sources[0][k0 + kk, r]
             self.k.call(
                 f"cp.async.{4 * self.s.vec_width}", {"dst": self.tile[slot, row, col], "src": moved},
                 when=both(origin + r < limit, k0 + kk < size_k),

@@ -87,7 +87,8 @@ def test_host_round_trip(cubin):
 def test_more_than_48_kib_of_shared_memory(cubin):
     kernel, x = load(cubin, "large", 0, 4 * 50256), np.zeros(256, "f4")
     with to_device(view(x, "x"), 0, 0) as buffer:
-        kernel.launch((1, 1, 1), 256, prepare(("ptr",)).pack([buffer.pointer]), 0)
+        packer = prepare(("ptr",))  # owns what `pack` points to
+        kernel.launch((1, 1, 1), 256, packer.pack([buffer.pointer]), 0)
         to_host(buffer, view(x, "x"), 0)
     assert (x == 3).all()
 

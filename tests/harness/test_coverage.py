@@ -40,9 +40,11 @@ GOOD = {
     "gemm": ("structure", lambda: K.gemm_async(3)),
     "staged": ("structure", lambda: K.gemm_staged()),
     "grid_stride": ("enumeration", lambda: K.grid_stride()),
-    "reduce_atomic": ("enumeration", lambda: K.block_reduce(atomic=True)),
+    "reduce_atomic": ("structure", lambda: K.block_reduce(atomic=True)),
     "raster": ("enumeration", lambda: K.raster_tiles()),
     "raster_3": ("enumeration", lambda: K.raster_tiles(group=3)),
+    "raster_fixed": ("structure", lambda: _raster_fixed(4)),
+    "split_sum": ("structure", lambda: _split_sum()),
     "in_place": ("structure", lambda: _in_place(0)),
 }
 BAD = {
@@ -57,6 +59,7 @@ BAD = {
     "stride_too_large": ("AMK401", lambda: K.grid_stride(step=257)),
     "reads_neighbour": ("AMK304", lambda: _in_place(1)),
     "reads_beyond_writers": ("AMK304", lambda: _read_by_all()),
+    "raster_fixed_wrong": ("AMK402", lambda: _raster_fixed(3)),
     "never": ("AMK401", lambda: _never()),
     "all_blocks": ("AMK402", lambda: _all_blocks()),
     "mixed": ("AMK306", lambda: _mixed()),
@@ -85,6 +88,25 @@ def _read_by_all() -> KernelDescriptor:
     with k.when(k.t < 16):
         k.store(y[i], 1.0)
     return k.finish(grid=(n // 16,))
+
+
+def _raster_fixed(group: int) -> KernelDescriptor:
+    """8 x 6 tiles of 8 x 8, walked in groups of rows."""
+    k = KernelBuilder("raster_fixed", target="sm_80", threads=64)
+    y = k.tensor("y", "f32", (64, 48), access="write")
+    within = k.bx % (6 * group)
+    row, col = (k.bx // (6 * group) * group + within % group) * 8, within // 4 * 8
+    k.store(y[row + k.t // 8, col + k.t % 8], 1.0)
+    return k.finish(grid=(48,))
+
+
+def _split_sum() -> KernelDescriptor:
+    k = KernelBuilder("split_sum", target="sm_80", threads=64)
+    n = k.size("n")
+    y = k.tensor("y", "f32", (n,), access="add")
+    with k.when(k.bx * 64 + k.t < n):
+        k.atomic("add", y[k.bx * 64 + k.t], 1.0)
+    return k.finish(grid=(cdiv(n, 64), 4))
 
 
 def _never() -> KernelDescriptor:

@@ -325,6 +325,14 @@ def test_complementary_branches_initialise_registers() -> None:
     assert codes(kernel(False)) == {"AMK207"}
 
 
+def test_a_read_in_an_inner_loop_that_first_runs_later_is_seen() -> None:
+    k = KernelBuilder("inner", target="sm_80", threads=32)
+    a, b = k.registers("a", "i32", (1,)), k.registers("b", "i32", (1,))
+    with k.loop("v", 0, 3, unroll="full") as v, k.loop("w", 0, v.var, unroll="full"):
+        k.store(b[0], a[0])
+    assert codes(k.finish(grid=(1,))) == {"AMK207"}
+
+
 def test_constructs_that_come_later_are_refused() -> None:
     k = KernelBuilder("named", target="sm_80", threads=64)
     k.sync("named")
