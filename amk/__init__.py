@@ -19,7 +19,7 @@ _HOME = {
     "compile": "amk.api",
     "load": "amk.dsl.kernel",
 }
-__all__ = ["__version__", *sorted(_HOME)]  # noqa: PLE0604 (names of strings, resolved lazily)
+__all__ = ["__version__", *sorted(_HOME)]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,7 +1,7 @@
 """The library calls: agent → certify → synthesise → run, for callers who have only tensors.
 
-    gemm = AutoMegaKernelGEMM()          # the GPU if there is one, else the CPU executor
-    C = gemm.run(A, B)                   # NumPy, torch, CuPy, anything with DLPack or __cuda_array_interface__
+gemm = AutoMegaKernelGEMM()          # the GPU if there is one, else the CPU executor
+C = gemm.run(A, B)                   # NumPy, torch, CuPy, anything with DLPack or __cuda_array_interface__
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from amk.harness.check import Certificate
     from amk.ops.family import Problem, Schedule
     from amk.runtime.gemm_call import GemmCall
+    from amk.runtime.gemm_plan import Plan
     from amk.runtime.kernel import CompiledKernel
 
 __all__ = ["AutoMegaKernelGEMM", "Last", "build", "certify", "compile", "propose"]
@@ -124,6 +125,7 @@ class AutoMegaKernelGEMM:
     ) -> None:
         self.device, self.objective, self.cpu_budget = device, objective, cpu_budget
         self._calls: dict[Any, GemmCall] = {}
+        self.plans: dict[Any, Plan] = {}
         self._local = threading.local()
 
     @property

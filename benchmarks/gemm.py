@@ -1,6 +1,6 @@
 """fp32 GEMM against torch.mm (tf32 off): paired, interleaved, with an A/A control. Prints a table, writes JSON.
 
-    python benchmarks/gemm.py --out benchmarks/results/gemm-fp32.json
+python benchmarks/gemm.py --out benchmarks/results/gemm-fp32.json
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 import platform
 import subprocess
 import time
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -17,8 +18,8 @@ import torch
 import amk
 from amk.agents.measure import CudaEventClock, measure_pair, summarise
 
-SHAPES = [(4096, 4096, 4096), (2048, 2048, 2048), (1024, 1024, 1024), (8192, 8192, 8192), (3000, 5000, 777), (16, 4096, 4096),
-          (1023, 1025, 1027), (256, 256, 256), (512, 4096, 14336)]  # fmt: skip
+SHAPES = [(4096, 4096, 4096), (2048, 2048, 2048), (1024, 1024, 1024), (8192, 8192, 8192), (3000, 5000, 777),
+          (16, 4096, 4096), (1023, 1025, 1027), (256, 256, 256), (512, 4096, 14336)]  # fmt: skip
 
 
 def overhead_us(call, calls: int = 2000) -> float:
@@ -46,14 +47,19 @@ def main() -> None:
         a, b = torch.randn(m, k, device="cuda"), torch.randn(k, n, device="cuda")
         ours, theirs = torch.empty(m, n, device="cuda"), torch.empty(m, n, device="cuda")
         gemm.run(a, b, ours)
-        timing = measure_pair(lambda: torch.mm(a, b, out=theirs), lambda: gemm.run(a, b, ours), clock=clock, rounds=args.rounds)  # noqa: B023, E501
+        timing = measure_pair(
+            partial(torch.mm, a, b, out=theirs), partial(gemm.run, a, b, ours), clock=clock, rounds=args.rounds
+        )
         error = float((ours.double() - a.double() @ b.double()).norm() / (a.double() @ b.double()).norm())
         row = {"m": m, "n": n, "k": k, "kernel": gemm.last.kernel, "error": error, **summarise(timing, clock)}
         rows.append(row)
         print(f"{m}x{n}x{k}: {row['speedup']}  error {error:.2e}  {gemm.last.kernel}", flush=True)
     a, b = torch.randn(16, 16, device="cuda"), torch.randn(16, 16, device="cuda")
     c = torch.empty(16, 16, device="cuda")
-    overhead = {"amk_us": overhead_us(lambda: gemm.run(a, b, c)), "torch_us": overhead_us(lambda: torch.mm(a, b, out=c))}
+    overhead = {
+        "amk_us": overhead_us(lambda: gemm.run(a, b, c)),
+        "torch_us": overhead_us(lambda: torch.mm(a, b, out=c)),
+    }
     print("overhead", overhead)
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip()
     meta = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "python": platform.python_version(),

@@ -1,6 +1,6 @@
 """Launches GEMM at three ragged shapes with the driver alone (no torch), for compute-sanitizer.
 
-    compute-sanitizer --tool memcheck --error-exitcode 9 python benchmarks/sanitize.py
+compute-sanitizer --tool memcheck --error-exitcode 9 python benchmarks/sanitize.py
 """
 
 from __future__ import annotations

@@ -28,7 +28,13 @@ def imports(path: Path) -> set[str]:
     for n in ast.walk(tree):
         if id(n) in skipped:
             continue
-        names = [a.name for a in n.names] if isinstance(n, ast.Import) else [n.module or ""] if isinstance(n, ast.ImportFrom) else []  # noqa: E501
+        names = (
+            [a.name for a in n.names]
+            if isinstance(n, ast.Import)
+            else [n.module or ""]
+            if isinstance(n, ast.ImportFrom)
+            else []
+        )
         found |= {name.split(".")[1] if "." in name else "__init__" for name in names if name.split(".")[0] == "amk"}
     return found
 

@@ -1,7 +1,7 @@
 """The rule-based GEMM agent: a small table of tiles, hard limits of the target, and a cost model that ranks them.
 
 The model is a roofline a wave: a tile takes its FFMA issue over the share of the peak that its thread tile reaches,
-the whole is the slower of waves of tiles and the memory traffic. Its constants are physical or measured, none per shape.
+the whole is the slower of waves of tiles and the memory traffic. No constant is per shape.
 """
 
 from __future__ import annotations
@@ -85,9 +85,8 @@ class RuleAgent:
         """One schedule a tile, with its share of the peak: the most stages that fit, the widest copies allowed."""
         for bm, bn, bk, tm, tn, share in TILES:
             for stages in (3, 2):
-                s = GemmSchedule(
-                    bm=bm, bn=bn, bk=bk, tm=tm, tn=tn, vec_width=p.vector(), stages=stages, pad=4 if p.trans_b else 0
-                )
+                choices = {"bm": bm, "bn": bn, "bk": bk, "tm": tm, "tn": tn, "vec_width": p.vector(), "stages": stages}
+                s = GemmSchedule.model_validate(choices | {"pad": 4 if p.trans_b else 0})
                 while s.fault() and s.vec_width > 1:
                     s = s.model_copy(update={"vec_width": s.vec_width // 2})
                 if not misfit(s, target) or stages == 2:
@@ -119,6 +118,7 @@ class RuleAgent:
             "bk": f"{s.bk} k a step keep a row of the tile at {4 * s.bk} bytes",
             "stages": f"{s.slots} slots take {shared_bytes(s):,} of {target.architecture.shared_optin:,} shared bytes",
             "vec_width": f"rows, pitches and bases of this problem are multiples of {s.vec_width} elements",
-            "pad": f"{s.pad} elements after each row: k-contiguous B is read by four rows at once" if s.pad else
-            "no padding: at most two rows of A are read at once, and measured faster than padded",
+            "pad": f"{s.pad} elements after each row: k-contiguous B is read by four rows at once"
+            if s.pad
+            else "no padding: at most two rows of A are read at once, and measured faster than padded",
         }

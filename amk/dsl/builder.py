@@ -25,7 +25,22 @@ from amk.dsl.expr import Elem, Expr, ExprLike, Var, as_expr
 from amk.dsl.kernel import KernelDescriptor, Origin
 from amk.dsl.layout import Layout
 from amk.dsl.nodes import (
-    Assume, Atomic, Buffer, Call, Carry, Commit, For, If, Let, Load, Node, Param, Statement, Store, Sync, Wait,
+    Assume,
+    Atomic,
+    Buffer,
+    Call,
+    Carry,
+    Commit,
+    For,
+    If,
+    Let,
+    Load,
+    Node,
+    Param,
+    Statement,
+    Store,
+    Sync,
+    Wait,
 )  # fmt: skip
 from amk.dsl.types import Access, Queue, Scope
 from amk.errors import DescriptorError
@@ -108,7 +123,7 @@ class KernelBuilder:
 
     def shared(
         self, name: str, dtype: str, shape: Sequence[int], *, layout: Layout | None = None, align: int = 16
-    ) -> Handle:  # noqa: E501
+    ) -> Handle:
         """An array in shared memory."""
         return self._buffer("shared", name, dtype, shape, layout, align)
 
@@ -118,10 +133,10 @@ class KernelBuilder:
 
     def _buffer(
         self, space: str, name: str, dtype: str, shape: Sequence[int], layout: Layout | None, align: int
-    ) -> Handle:  # noqa: E501
+    ) -> Handle:
         b = _make(
             Buffer, name=self._fresh(name), space=space, dtype=dtype, shape=tuple(shape), layout=layout, align=align
-        )  # noqa: E501
+        )
         self._buffers.append(b)
         return Handle(b.name, b.shape)
 
@@ -206,17 +221,18 @@ class KernelBuilder:
             carry=carried,
             body=body,
             at=at,
-        )  # noqa: E501
+        )
         self._stack[-1].append(node)
 
     # -- the end ----------------------------------------------------------------------------------------------------
     def finish(self, *, grid: Sequence[ExprLike], origin: Origin | None = None) -> KernelDescriptor:
         """The frozen descriptor."""
-        return _make(
+        made: KernelDescriptor = _make(
             KernelDescriptor, name=self.name, target=self.target, threads=self.threads, min_blocks=self.min_blocks,
             spill_bytes=self.spill_bytes, grid=tuple(map(as_expr, grid)), params=tuple(self._params),
             buffers=tuple(self._buffers), body=tuple(self._stack[0]), origin=origin,
         )  # fmt: skip
+        return made
 
     def _add(self, node: type[Node], **fields: Any) -> None:
         self._stack[-1].append(_make(node, at=_place(), **fields))
@@ -241,7 +257,7 @@ def _make(node: Any, **fields: Any) -> Any:
 
 
 def _place() -> str | None:
-    """File and line of the nearest caller outside the dsl package (idioms stand inside it, so their caller is shown)."""
+    """File and line of the nearest caller outside the dsl package; of an idiom, its caller."""
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename

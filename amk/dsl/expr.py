@@ -310,7 +310,7 @@ class _Parser:
         return left
 
     def prefix(self, floor: int) -> Expr:
-        kind, text, _ = self.tokens[self.at]
+        text = self.tokens[self.at][1]
         if text == "not":
             if floor > NOT_LEVEL:
                 raise self.fail("'not' needs parentheses here")
@@ -401,7 +401,7 @@ FOLD: dict[str, Callable[[int, int], int | bool]] = {
 
 
 def apply(op: str, *args: ExprLike) -> Expr:
-    """`op(args)` with integer constants folded and neutral elements dropped (builders use this; the parser does not)."""
+    """`op(args)`, integer constants folded and neutral elements dropped (for builders; the parser keeps all)."""
     a = tuple(map(as_expr, args))
     if op == "neg" and isinstance(a[0], Const) and not isinstance(a[0].value, bool):
         return Const(-a[0].value)

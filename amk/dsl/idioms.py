@@ -53,9 +53,7 @@ def ring(
     k.wait(pending=0)
 
 
-def _single(
-    k: KernelBuilder, steps: Expr, fetch: Callable[[Expr, Expr], None], use: Callable[[Expr], None]
-) -> None:
+def _single(k: KernelBuilder, steps: Expr, fetch: Callable[[Expr, Expr], None], use: Callable[[Expr], None]) -> None:
     with k.loop("step", 0, steps) as loop:
         fetch(loop.var, as_expr(0))
         k.commit()

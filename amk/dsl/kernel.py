@@ -61,7 +61,8 @@ class KernelDescriptor(Node):
     def declarations(self) -> dict[str, Declaration]:
         """Every declared name (the first of a name that stands twice, which is a form fault)."""
         out: dict[str, Declaration] = {}
-        for d in (*self.params, *self.maps, *self.buffers, *self.barriers):
+        groups: tuple[tuple[Declaration, ...], ...] = (self.params, self.maps, self.buffers, self.barriers)
+        for d in (d for group in groups for d in group):
             out.setdefault(d.name, d)
         return out
 
@@ -197,7 +198,7 @@ def children(s: Statement) -> tuple[tuple[str, tuple[Statement, ...]], ...]:
     """The bodies of a statement, each with its JSON pointer below the statement."""
     if s.kind == "team":
         return tuple((f"/roles/{i}/body", r.body) for i, r in enumerate(s.roles))
-    return (("/body", s.body),) if s.kind in ("for", "if") else ()  # type: ignore[union-attr]
+    return (("/body", s.body),) if s.kind in ("for", "if") else ()
 
 
 def walk(body: tuple[Statement, ...], pointer: str = "/body") -> Iterator[tuple[str, Statement]]:
@@ -281,9 +282,9 @@ def _fields(cls: type[BaseModel]) -> tuple[tuple[str, Any], ...]:
 def _pretty(value: Any, depth: int) -> str:
     flat = json.dumps(value, ensure_ascii=False, allow_nan=False)
     nested = isinstance(value, dict) and ("body" in value or "roles" in value or depth == 0)
-    if not nested and (len(flat) < 100 or not _has_body(value)):
-        if not (isinstance(value, list) and depth == 1 and value and isinstance(value[0], dict)):
-            return flat
+    listed = isinstance(value, list) and depth == 1 and bool(value) and isinstance(value[0], dict)
+    if not nested and not listed and (len(flat) < 100 or not _has_body(value)):
+        return flat
     pad, end = "  " * (depth + 1), "  " * depth
     if isinstance(value, dict):
         items = [f"{pad}{json.dumps(k)}: {_pretty(v, depth + 1)}" for k, v in value.items()]
@@ -325,7 +326,7 @@ def _is_tag(part: int | str) -> bool:
     return part in _TAGS
 
 
-_TAGS = frozenset(
-    "let load store atomic call for if team sync fence commit arrive wait assume strided padded swizzle param buffer "
-    "barrier tensormap".split()
-) - {"barrier"}
+_TAGS = frozenset({
+    "let", "load", "store", "atomic", "call", "for", "if", "team", "sync", "fence", "commit", "arrive", "wait", "assume",
+    "strided", "padded", "swizzle", "param", "buffer", "tensormap",
+})  # fmt: skip

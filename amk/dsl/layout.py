@@ -55,7 +55,7 @@ Layout = Annotated[Strided | Padded | Swizzle, Field(discriminator="kind")]
 def row_major(shape: tuple[int, ...], pad: int = 0) -> tuple[int, ...]:
     """Strides of a row-major array whose rows are `pad` elements longer than its last extent."""
     pitch = shape[-1] + pad
-    return tuple(pitch * prod(shape[i + 1 : -1]) for i in range(len(shape) - 1)) + (1,)
+    return (*(pitch * prod(shape[i + 1 : -1]) for i in range(len(shape) - 1)), 1)
 
 
 def strides(shape: tuple[int, ...], layout: Layout | None) -> tuple[int, ...]:

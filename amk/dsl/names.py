@@ -24,7 +24,8 @@ float4 double1 double2 uchar4 char4 short4 ushort4 longlong1 longlong2 ulonglong
 make_int4 make_uint2 make_uint4 size_t ptrdiff_t clock clock64 printf malloc free memcpy memset assert abort exit trap
 cudaError_t signbit isnan isinf isfinite isnormal abs labs llabs fabs fabsf fma fmaf fmax fmaxf fmin fminf sqrt sqrtf
 rsqrt rsqrtf exp expf exp2 exp2f log logf log2 log2f pow powf sin sinf cos cosf tan tanf tanh tanhf floor floorf ceil
-ceilf round roundf rint rintf trunc truncf div ldiv saturate atomicAdd atomicMin atomicMax umin umax llmin llmax ullmin ullmax mulhi mul24 all any
+ceilf round roundf rint rintf trunc truncf div ldiv saturate
+atomicAdd atomicMin atomicMax umin umax llmin llmax ullmin ullmax mulhi mul24 all any
 ballot rand srand gamma lgamma tgamma erf erfc hypot ldexp frexp modf fmod
 remainder nan scalbn ilogb logb cbrt rcbrt u16 u32 u64 smem sbase amk
 """

@@ -1,4 +1,4 @@
-"""What the harness says, as data: diagnostics with counterexamples, obligations with what proved them, and the report."""
+"""What the harness says, as data: diagnostics with counterexamples, obligations and their provers, the report."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ class GemmSchedule(Schedule):
             return f"{self.threads} threads do not tile rows of {chunk} copies"
         for rows in (self.bm, self.bn):
             if rows * self.bk % (self.vec_width * self.threads):
-                return f"a {rows} x {self.bk} tile is no whole number of copies of {self.vec_width} by {self.threads} threads"
+                return f"a {rows} x {self.bk} tile is no whole number of {self.vec_width}-wide copies a thread"
         return ""
 
 
@@ -127,15 +127,15 @@ class _Operand:
         self.k, self.s, self.tensor, self.k_contiguous, self.rows, self.per = k, s, tensor, k_contiguous, rows, per
         shape = (s.slots, rows, s.bk) if k_contiguous else (s.slots, s.bk, rows)
         bits = (s.bk // 4).bit_length() - 1
-        layout = None if not k_contiguous else Padded(pad=s.pad) if s.pad else None
+        layout: Padded | Swizzle | None = Padded(pad=s.pad) if k_contiguous and s.pad else None
         if k_contiguous and s.swizzle and bits:
             layout = Swizzle(bits=bits, base=2, shift=3)
         self.tile = k.shared(name, "f32", shape, layout=layout)
         self.sources: list[Handle] = []
         self.vec = 1 if k_contiguous else gcd(4, per)
         self.group = min(per, 4) if name == "a" else per  # A is read in groups of rows, the next ahead of its use
-        shape = (self.group, 4) if k_contiguous else (4, self.group)
-        self.regs = k.registers(f"r{name}", "f32", (2 if self.group < per else 1, *shape))
+        fragment = (self.group, 4) if k_contiguous else (4, self.group)
+        self.regs = k.registers(f"r{name}", "f32", (2 if self.group < per else 1, *fragment))
 
     def aim(self, origin: Expr, lead: tuple[Expr, ...]) -> None:
         """Keeps the address of each of the thread's vectors at k = 0, for rows `origin` on; many are kept as one.
@@ -192,7 +192,7 @@ def build(p: Gemm, s: GemmSchedule, target: Target) -> KernelDescriptor:
     N = _size(k, s, "N", p.n, 1 if p.trans_b else v, LARGEST if p.batch == 1 else min(LARGEST, 65535 * s.bn))
     K = _size(k, s, "K", p.k, v if p.trans_b or not p.trans_a else 1)
     A, B, C, lead = _tensors(k, p, s, M, N, K)
-    wm, wn = s.warps
+    wm = s.warps[0]
     warp, lane = k.let("warp", k.t // 32), k.let("lane", k.t % 32)
     if s.order == "interleaved":
         lm, ln = k.let("lm", lane % 2 + lane // 16 * 2), k.let("ln", lane // 2 % 8)
@@ -301,9 +301,7 @@ def _c_vector(p: Gemm, s: GemmSchedule) -> int:
     return 4 if p.n % 4 == 0 and p.leading[2] % 4 == 0 and p.align >= 16 else 1
 
 
-def _tile_origin(
-    k: KernelBuilder, p: Gemm, s: GemmSchedule, M: Expr, N: Expr
-) -> tuple[Expr, Expr, tuple[Expr, ...]]:
+def _tile_origin(k: KernelBuilder, p: Gemm, s: GemmSchedule, M: Expr, N: Expr) -> tuple[Expr, Expr, tuple[Expr, ...]]:
     """First row and column of the block's tile, and the grid."""
     tm, tn = cdiv(M, s.bm), cdiv(N, s.bn)
     if p.batch > 1:  # the batch takes x, the one dimension that reaches 2**31 - 1

@@ -77,9 +77,9 @@ def _make(kernel: KernelDescriptor, target: Target) -> Entry:
     made = compile_cubin(source.text, arch.name, name=source.name)
     _dump(source.name, kernel.hash, source.text, made.log)
     verify_binary(
-        made, max_registers=max_registers(target, kernel.threads, kernel.min_blocks), max_shared_bytes=arch.shared_optin,
-        allow_spills=kernel.spill_bytes > 0, threads=kernel.threads, regs_per_sm=arch.registers_per_sm,
-        blocks_per_sm=kernel.min_blocks, dynamic_shared_bytes=kernel.shared_bytes,
+        made, max_registers=max_registers(target, kernel.threads, kernel.min_blocks),
+        max_shared_bytes=arch.shared_optin, allow_spills=kernel.spill_bytes > 0, threads=kernel.threads,
+        regs_per_sm=arch.registers_per_sm, blocks_per_sm=kernel.min_blocks, dynamic_shared_bytes=kernel.shared_bytes,
     )  # fmt: skip
     meta = {
         "registers": made.resources.registers, "spill_bytes": made.spill_stores + made.spill_loads,

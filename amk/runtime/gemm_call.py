@@ -16,6 +16,7 @@ from amk.ops.gemm import Gemm
 from amk.runtime.arrays import ArrayView, view
 from amk.runtime.extents import alignment, overlap, self_overlapping
 from amk.runtime.frameworks import contiguous, copy_into, empty
+from amk.runtime.gemm_plan import plan_key, plan_of
 from amk.runtime.kernel import CompiledKernel, check_scalar, execute_on_cpu
 
 if TYPE_CHECKING:
@@ -57,26 +58,38 @@ def execute(
 ) -> tuple[Any, GemmCall | None, tuple[str, ...]]:
     """Runs one call; returns C, the kernel used (None where nothing had to run) and the copies made."""
     a, b = view(A, "A"), view(B, "B")
-    _shapes(a, b)
-    if C is None and beta:
-        raise ArgumentError("beta is not 0 and no C is given", hint="pass C, or leave beta at 0")
+    if C is None:
+        _shapes(a, b)
+        if beta:
+            raise ArgumentError("beta is not 0 and no C is given", hint="pass C, or leave beta at 0")
     out = C if C is not None else empty(a, _result_shape(a, b))
     c = view(out, "C")
+    key = plan_key(a, b, c, beta)
+    plan = owner.plans.get(key)
+    if plan is not None and plan.disjoint(a, b, c):
+        plan.launch(a, b, c, alpha, beta, stream)
+        return out, plan.call, ()
+    _shapes(a, b)
     _check(a, b, c)
     if c.device is None and (index := _gpu_for_host(owner)) is not None:
         return _through_gpu(owner, a, b, c, alpha, beta, index, out, stream)
     if 0 in c.shape:
         return out, None, ()
-    o, landing = _prepare(a, b, c, beta, stream)
-    call = _run(owner, o, alpha, beta, stream)
+    o, landing = _prepare(a, b, c, stream)
+    call, scalars, swap = _run(owner, o, alpha, beta, stream)
     copies = o.copies
+    if call.device is not None and landing is None and not copies:
+        owner.plans[key] = plan_of(call, scalars, swap, a, b, c)
     if landing is not None:
         copy_into(out, landing, stream)
         copies += ("C was written through a copy: no row or column of it is contiguous",)
     return out, call, copies
 
 
-def _run(owner: AutoMegaKernelGEMM, o: Operands, alpha: float, beta: float, stream: object) -> GemmCall:
+def _run(
+    owner: AutoMegaKernelGEMM, o: Operands, alpha: float, beta: float, stream: object
+) -> tuple[GemmCall, dict[str, Any], bool]:
+    """Runs prepared operands; returns the kernel used, its scalars, and whether A and B changed places."""
     from amk.api import call_for
 
     swap = o.c.strides[2] != 1 and o.c.shape[2] > 1
@@ -93,7 +106,7 @@ def _run(owner: AutoMegaKernelGEMM, o: Operands, alpha: float, beta: float, stre
     else:
         call._launch(views, scalars, stream)
         call.cache_hit = call.binary.hit
-    return call
+    return call, scalars, swap
 
 
 def problem_of(owner: AutoMegaKernelGEMM, A: Any, B: Any, C: Any, beta: float) -> tuple[Gemm, Target]:
@@ -157,7 +170,7 @@ def _packed(like: ArrayView, shape: tuple[int, ...]) -> ArrayView:
     return replace(like, shape=shape, strides=tuple(prod(shape[i + 1 :]) for i in range(len(shape))), pointer=256)
 
 
-def _prepare(a: ArrayView, b: ArrayView, c: ArrayView, beta: float, stream: object) -> tuple[Operands, Any]:
+def _prepare(a: ArrayView, b: ArrayView, c: ArrayView, stream: object) -> tuple[Operands, Any]:
     """Operands the kernels can address; and where C has to be written through a copy, that copy."""
     copies: list[str] = []
     landing = None
@@ -230,8 +243,8 @@ def _gpu_for_host(owner: AutoMegaKernelGEMM) -> int | None:
 
 
 def _through_gpu(
-    owner: AutoMegaKernelGEMM, a: ArrayView, b: ArrayView, c: ArrayView, alpha: float, beta: float, index: int, out: Any,
-    stream: object,
+    owner: AutoMegaKernelGEMM, a: ArrayView, b: ArrayView, c: ArrayView, alpha: float, beta: float, index: int,
+    out: Any, stream: object,
 ) -> tuple[Any, GemmCall | None, tuple[str, ...]]:  # fmt: skip
     """Copies host arguments to a GPU, runs there, copies C back; waits for it."""
     from amk.runtime.launch import allocate, stream_handle, to_device, to_host
@@ -243,9 +256,7 @@ def _through_gpu(
         made = to_device(c, index, handle) if beta else allocate(prod(c.shape) * 4, index, handle)
         with made as dc:
             views = [buffer.array(v.shape, "f32") for buffer, v in ((da, a), (db, b), (dc, c))]
-            o, _ = _prepare(*views, beta, handle)
-            call = _run(owner, o, alpha, beta, handle)
+            o, _ = _prepare(views[0], views[1], views[2], handle)
+            call, _, _ = _run(owner, o, alpha, beta, handle)
             to_host(dc, c, handle)
     return out, call, ("A, B and C were copied between host and device", *o.copies)
-
-

@@ -51,7 +51,8 @@ class CompiledKernel:
         return function_of(self.kernel.grid3, names), names
 
     @cached_property
-    def _packer(self) -> Any:
+    def packer(self) -> Any:
+        """Fills the argument block."""
         from amk.runtime.launch import prepare
 
         return prepare(["ptr" if p.shape is not None else p.dtype for p in self.kernel.params])
@@ -88,7 +89,7 @@ class CompiledKernel:
             arrays = list(views.values())
             chosen = launch_stream(arrays, stream)
             self.prepare_outputs(views, chosen)
-            params = self._packer.pack(self.values(views, scalars))
+            params = self.packer.pack(self.values(views, scalars))
             loaded.launch(self.grid(scalars), self.kernel.threads, params, chosen)
             release(arrays, chosen, stream)
 

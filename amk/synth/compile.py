@@ -22,7 +22,8 @@ __all__ = ["FLAGS", "Compiled", "compile_cubin", "supported_targets", "toolkit_v
 
 # Every compile gets these, before the caller's. With `__launch_bounds__` the compiler ignores -maxrregcount silently:
 # a kernel's text carries the bound, so the option is not here.
-# --fmad=false: products and sums round as the IR says. --no-cache: NVRTC's own cache answers a hit without the ptxas log.
+# --fmad=false: products and sums round as the IR says.
+# --no-cache: NVRTC's own cache answers a hit without the ptxas log.
 FLAGS = ("--std=c++17", "-default-device", "--fmad=false", "--no-cache", "--ptxas-options=-v")
 
 _INSTALL = 'pip install "cuda-python>=12.9,<14" "nvidia-cuda-nvrtc>=13.0,<14"'

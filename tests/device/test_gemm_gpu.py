@@ -1,4 +1,4 @@
-"""GEMM on a GPU through the library call: shapes, layouts, frameworks, streams, capture, aliasing (field cases B1 to B8)."""
+"""GEMM on a GPU by the library call: shapes, layouts, frameworks, streams, capture, aliasing (cases B1 to B8)."""
 
 import numpy as np
 import pytest
@@ -10,8 +10,8 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not probe().available, reason=
 torch = pytest.importorskip("torch") if probe().available else None
 
 SHAPES = [
-    (1, 1, 1), (17, 1, 33), (256, 256, 256), (1000, 1000, 1000), (1023, 1025, 1027), (3000, 5000, 777), (16, 4096, 4096),
-    (4096, 4096, 4096),
+    (1, 1, 1), (17, 1, 33), (256, 256, 256), (1000, 1000, 1000), (1023, 1025, 1027), (3000, 5000, 777),
+    (16, 4096, 4096), (4096, 4096, 4096),
 ]  # fmt: skip
 
 

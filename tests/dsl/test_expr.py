@@ -1,4 +1,4 @@
-"""Expressions: the text form is exact in both directions, and everything outside the grammar is refused with a column."""
+"""Expressions: the text form is exact in both directions, and what is outside the grammar is refused with a column."""
 
 import pytest
 from hypothesis import given
@@ -9,8 +9,8 @@ from amk.dsl.expr import BINARY, Apply, Const, Elem, ExprError, Var, apply, both
 
 names = st.sampled_from(["x", "bx", "t", "n", "k0"])
 leaves = st.one_of(
-    names.map(Var), st.integers(-(2**62), 2**62).map(Const), st.floats(allow_nan=False, allow_infinity=False).map(Const),
-    st.booleans().map(Const),
+    names.map(Var), st.integers(-(2**62), 2**62).map(Const),
+    st.floats(allow_nan=False, allow_infinity=False).map(Const), st.booleans().map(Const),
 )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ Array = NDArray[Any]
 
 
 def fma(a: Array, b: Array, c: Array) -> Array:
-    """float32(a * b + c) rounded from float64: the product is exact there, so only a rare double rounding can differ."""
+    """float32(a * b + c) by way of float64: the product is exact there, so only a double rounding can differ."""
     wide = np.multiply(a, b, dtype=np.float64)
     return np.add(wide, c, dtype=np.float64).astype(np.float32)
 

@@ -45,7 +45,7 @@ class Pure:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """What one operand touches: `nbytes` bytes from its element on (0: one element), read or written, by which proxy."""
+    """What one operand touches: `nbytes` from its element on (0: one element), read or written, by which proxy."""
 
     role: str
     mode: Literal["read", "write"]
