@@ -37,6 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("execute", "run an operator or a descriptor, and compare"),
     "bench": ("execute", "measure an operator against a peer (needs a GPU)"),
     "cache": ("cache", "list, clean or verify the cache"),
+    "selftest": ("selftest", "mutants of known kernels: does the checker refuse what goes wrong?"),
     "doctor": ("doctor", "what this machine has and lacks, and what to install"),
 }
 

@@ -327,6 +327,6 @@ def _is_tag(part: int | str) -> bool:
 
 
 _TAGS = frozenset({
-    "let", "load", "store", "atomic", "call", "for", "if", "team", "sync", "fence", "commit", "arrive", "wait", "assume",
-    "strided", "padded", "swizzle", "param", "buffer", "tensormap",
+    "let", "load", "store", "atomic", "call", "for", "if", "team", "sync", "fence", "commit", "arrive", "wait",
+    "assume", "strided", "padded", "swizzle", "param", "buffer", "tensormap",
 })  # fmt: skip

@@ -1,0 +1,79 @@
+"""`amk selftest soundness`: mutants of known kernels, the checker's verdict against the interpreter's."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from amk.cli.output import clean, paint, say, say_json, table
+from amk.errors import InputError
+
+if TYPE_CHECKING:
+    from amk.harness.mutate import Campaign, Subject
+
+__all__ = ["add_selftest", "subjects"]
+
+
+def add_selftest(parser: ArgumentParser, argv: Sequence[str]) -> None:
+    """The options of `amk selftest`."""
+    parser.add_argument("what", choices=("soundness",), help="soundness: is what the checker accepts free of faults?")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="the same seed draws the same mutants")
+    parser.add_argument("--mutants", type=int, default=200, metavar="N", help="how many (default: 200)")
+    parser.add_argument("--seconds", type=float, metavar="T", help="stop after this long, with what there is")
+    parser.add_argument("--json", action="store_true")
+    parser.set_defaults(run=run_selftest)
+
+
+def run_selftest(args: Namespace) -> int:
+    """0, or 1 for a false accept, or 4 for a checker that failed."""
+    from amk.harness.mutate import campaign
+
+    if args.mutants < 0:
+        raise InputError("--mutants is not negative", hint="amk selftest soundness --mutants 200")
+    found = campaign(subjects(), seed=args.seed, mutants=args.mutants, seconds=args.seconds)
+    if args.json:
+        say_json({**found.to_dict(), "exit_code": found.exit_code})
+    else:
+        _show(found)
+    return found.exit_code
+
+
+def subjects() -> list[Subject]:
+    """The kernels that are mutated: element-wise, transpose, reduction, and GEMM with two rings of stages."""
+    from amk.dsl.target import Target
+    from amk.harness import samples
+    from amk.harness.mutate import Subject
+    from amk.ops.gemm import Gemm, GemmSchedule, build
+
+    line = tuple({"n": n} for n in (0, 1, 64, 127, 300))
+    sums = tuple({"n": n} for n in (0, 1, 31, 256, 700))
+    plane = tuple({"m": m, "n": n} for m, n in ((1, 1), (16, 16), (17, 33), (5, 40), (0, 3)))
+    shapes = ((1, 1, 1), (32, 32, 16), (33, 37, 19), (7, 70, 8), (40, 5, 45), (32, 32, 0))
+    space = tuple({"M": m, "N": n, "K": k} for m, n, k in shapes)
+    out = [
+        Subject("vector_add", samples.vector_add(), line),
+        Subject("transpose", samples.transpose(), plane),
+        Subject("block_sum", samples.block_sum(), sums),
+    ]
+    a100, small = Target.find("sm_80"), {"bm": 32, "bn": 32, "bk": 8, "tn": 4}
+    for stages, width, tm, problem in ((2, 1, 2, Gemm(m=33, n=37, k=19)), (3, 4, 4, Gemm(m=64, n=64, k=64))):
+        schedule = GemmSchedule(**small, tm=tm, stages=stages, vec_width=width)
+        out.append(Subject(f"gemm_{stages}x{width}", build(problem, schedule, a100), space))
+    return out
+
+
+def _show(c: Campaign) -> None:
+    heads = ("kernel", "mutants", "faulty", "refused", "false accepts", "false rejects", "wrong result")
+    rows = [
+        (n, t.mutants, t.faulty, t.refused, t.false_accepts, t.false_rejects, t.wrong_result)
+        for n, t in (*c.by_kernel.items(), ("all", c.total))
+    ]
+    say(table(rows, heads))
+    for e in c.false_accepts:
+        say(f"{paint('false accept', 'red')} {e['kernel']}: {clean(e['mutation'])}\n  {clean(e['fault'])} {e['sizes']}")
+    for e in c.crashes:
+        say(f"{paint('the checker failed', 'red')} {e['kernel']}: {clean(e['mutation'])}\n  {clean(e['error'])}")
+    for rule, n in c.rejects.most_common():
+        say(f"{paint('false reject', 'yellow')} {rule}: {n}")
+    say(f"seed {c.seed}, {c.seconds:.1f} s")
