@@ -56,10 +56,11 @@ def subjects() -> list[Subject]:
         Subject("transpose", samples.transpose(), plane),
         Subject("block_sum", samples.block_sum(), sums),
     ]
-    a100, small = Target.find("sm_80"), {"bm": 32, "bn": 32, "bk": 8, "tn": 4}
-    for stages, width, tm, problem in ((2, 1, 2, Gemm(m=33, n=37, k=19)), (3, 4, 4, Gemm(m=64, n=64, k=64))):
-        schedule = GemmSchedule(**small, tm=tm, stages=stages, vec_width=width)
-        out.append(Subject(f"gemm_{stages}x{width}", build(problem, schedule, a100), space))
+    a100 = Target.find("sm_80")
+    narrow = GemmSchedule(bm=32, bn=32, bk=8, tm=2, tn=4, stages=2, vec_width=1)
+    wide = GemmSchedule(bm=32, bn=32, bk=8, tm=4, tn=4, stages=3, vec_width=4)
+    for name, schedule, problem in (("2x1", narrow, Gemm(m=33, n=37, k=19)), ("3x4", wide, Gemm(m=64, n=64, k=64))):
+        out.append(Subject(f"gemm_{name}", build(problem, schedule, a100), space))
     return out
 
 

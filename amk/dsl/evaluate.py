@@ -1,30 +1,21 @@
 """Expressions as Python functions, for the engines that evaluate one many times.
 
-The code object is built from the tree, never from text: variables become positional parameters, constants stay
-constants, and the operators are the closed set of `expr`. Nothing that a descriptor says is ever compiled as source.
+The text that is compiled is written here from the tree, never taken from a descriptor: variables become positional
+parameters v0, v1, ..., constants are printed by their type, and operators come from a closed table.
 """
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from amk.dsl.expr import Apply, Const, Elem, Expr, Var
+from amk.dsl.expr import BINARY, COMPARISONS, Apply, Const, Elem, Expr, Var
 
 __all__ = ["function_of"]
 
-_BIN: dict[str, type[ast.operator]] = {
-    "+": ast.Add, "-": ast.Sub, "*": ast.Mult, "/": ast.Div, "//": ast.FloorDiv, "%": ast.Mod, "&": ast.BitAnd,
-    "|": ast.BitOr, "^": ast.BitXor, "<<": ast.LShift, ">>": ast.RShift,
-}  # fmt: skip
-_CMP: dict[str, type[ast.cmpop]] = {
-    "<": ast.Lt, "<=": ast.LtE, ">": ast.Gt, ">=": ast.GtE, "==": ast.Eq, "!=": ast.NotEq,
-}  # fmt: skip
-_GLOBALS = {
-    "__builtins__": {}, "min": min, "max": max, "cdiv": lambda a, b: -(-a // b), "i32": int, "i64": int, "u32": int,
-}  # fmt: skip
+_CALLS = {"min": min, "max": max, "cdiv": lambda a, b: -(-a // b), "i32": int, "i64": int, "u32": int}
+_GLOBALS = {"__builtins__": {}, **_CALLS}
 
 
 @lru_cache(maxsize=1 << 14)
@@ -34,39 +25,38 @@ def function_of(exprs: tuple[Expr, ...], params: tuple[str, ...]) -> Callable[..
     Raises ValueError for what has no integer meaning here (elements, float functions).
     """
     slots = {name: f"v{i}" for i, name in enumerate(params)}
-    args = ast.arguments(
-        posonlyargs=[], args=[ast.arg(arg=s) for s in slots.values()], kwonlyargs=[], kw_defaults=[], defaults=[]
-    )
-    body = ast.Tuple(elts=[_tree(e, slots) for e in exprs], ctx=ast.Load())
-    tree = ast.fix_missing_locations(ast.Expression(ast.Lambda(args=args, body=body)))
-    made: Callable[..., tuple[Any, ...]] = eval(compile(tree, "<expression>", "eval"), dict(_GLOBALS))
+    body = "".join(f"{_text(e, slots)}," for e in exprs)
+    try:
+        made: Callable[..., tuple[Any, ...]] = eval(f"lambda {', '.join(slots.values())}: ({body})", dict(_GLOBALS))
+    except (SyntaxError, RecursionError, MemoryError):  # Python's own limits on nesting
+        raise ValueError("the expression nests too deeply") from None
     return made
 
 
-def _tree(e: Expr, slots: dict[str, str]) -> ast.expr:
+def _text(e: Expr, slots: dict[str, str], outer: int = 0) -> str:
+    """Python's text of a term; the grammar's precedences are Python's, so parentheses stand only where they must."""
     if isinstance(e, Const):
-        return ast.Constant(e.value)
+        return repr(e.value) if isinstance(e.value, (bool, float)) else f"({int(e.value)})"
     if isinstance(e, Var):
         if e.name not in slots:
             raise ValueError(f"{e.name!r} has no value here")
-        return ast.Name(slots[e.name], ast.Load())
+        return slots[e.name]
     if isinstance(e, Elem):
         raise ValueError(f"{e} is not an integer known to the checker")
     assert isinstance(e, Apply)
-    return _operation(e.op, [_tree(a, slots) for a in e.args])
+    level = BINARY.get(e.op)
+    if level is None:
+        return _operation(e.op, [_text(a, slots) for a in e.args])
+    left, right = _text(e.args[0], slots, level + (e.op in COMPARISONS)), _text(e.args[1], slots, level + 1)
+    text = f"{left} {e.op} {right}"
+    return f"({text})" if level < outer else text
 
 
-def _operation(op: str, a: Sequence[ast.expr]) -> ast.expr:
-    if op in _BIN:
-        return ast.BinOp(a[0], _BIN[op](), a[1])
-    if op in _CMP:
-        return ast.Compare(a[0], [_CMP[op]()], [a[1]])
-    if op in ("and", "or"):
-        return ast.BoolOp(ast.And() if op == "and" else ast.Or(), list(a))
+def _operation(op: str, a: list[str]) -> str:
     if op in ("not", "neg"):
-        return ast.UnaryOp(ast.Not() if op == "not" else ast.USub(), a[0])
+        return f"({'not ' if op == 'not' else '-'}({a[0]}))"
     if op == "select":
-        return ast.IfExp(a[0], a[1], a[2])
-    if op in _GLOBALS:
-        return ast.Call(ast.Name(op, ast.Load()), list(a), [])
+        return f"(({a[1]}) if ({a[0]}) else ({a[2]}))"
+    if op in _CALLS:
+        return f"{op}({', '.join(a)})"
     raise ValueError(f"{op} has no integer meaning")

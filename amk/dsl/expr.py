@@ -8,14 +8,15 @@ name registers only (a form rule).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from amk.dsl.instructions.pure import PURE
 
 __all__ = [
     "BUILTINS", "FUNCTIONS", "Apply", "Const", "Elem", "Expr", "ExprError", "ExprLike", "Var", "apply", "as_expr",
-    "both", "cdiv", "eq", "maximum", "minimum", "names", "ne", "negate", "parse", "select", "subst", "subterms",
+    "both", "cdiv", "eq", "maximum", "minimum", "names", "ne", "negate", "parse", "parts", "select", "subst",
+    "subterms",
 ]  # fmt: skip
 
 BUILTINS = ("t", "bx", "by", "bz", "gx", "gy", "gz", "rank")  # thread, block, grid size, rank in the cluster
@@ -29,7 +30,7 @@ BINARY: dict[str, int] = {
 }  # fmt: skip
 COMPARISONS = frozenset(("<", "<=", ">", ">=", "==", "!="))
 NOT_LEVEL, NEG_LEVEL, ATOM = 3, 11, 12
-MAX_TEXT, MAX_DEPTH, MAX_INT = 65536, 100, 2**63 - 1
+MAX_TEXT, MAX_DEPTH, MAX_OPERATORS, MAX_INT = 65536, 100, 200, 2**63 - 1
 
 
 class ExprError(ValueError):
@@ -138,9 +139,11 @@ class Const(Expr):
         _set(self, "_text", None)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Const) or type(other.value) is not type(self.value):
+        if self is other:
+            return True
+        if not isinstance(other, Const) or type(other.value) is not type(self.value) or other.value != self.value:
             return False
-        return other.value == self.value and str(other) == str(self)  # 0.0 and -0.0 differ
+        return not isinstance(self.value, float) or str(other) == str(self)  # 0.0 and -0.0 differ
 
     __hash__ = Expr.__hash__
 
@@ -273,6 +276,9 @@ class _Parser:
         self.tokens = _tokens(text)
         self.at = 0
         self.depth = 0
+        operators = sum(1 for kind, text, _ in self.tokens if kind == "op" and text in BINARY)
+        if operators > MAX_OPERATORS:  # chains nest to the left without nesting in the text
+            raise ExprError(f"expression has more than {MAX_OPERATORS} operators; name parts of it with let")
 
     def fail(self, message: str) -> ExprError:
         return ExprError(message, self.tokens[self.at][2])
@@ -503,11 +509,10 @@ def names(e: Expr) -> frozenset[str]:
     return frozenset().union(*map(names, parts(e)))
 
 
-def subterms(e: Expr) -> Iterator[Expr]:
+@lru_cache(maxsize=1 << 16)
+def subterms(e: Expr) -> tuple[Expr, ...]:
     """The term and everything inside it, outermost first."""
-    yield e
-    for x in parts(e):
-        yield from subterms(x)
+    return (e, *(x for part in parts(e) for x in subterms(part)))
 
 
 def subst(e: Expr, env: Mapping[str, Expr]) -> Expr:

@@ -44,6 +44,15 @@ def _target(kernel: KernelDescriptor, target: Target | str | None) -> Target:
 
 
 def _run(k: Context) -> list[Diagnostic]:
+    """All rules; a kernel whose terms nest beyond what the engines can walk is outside the fragment."""
+    try:
+        return _rules(k)
+    except RecursionError:
+        message = "expressions nest too deeply once named values are put in place"
+        return [Diagnostic("AMK008", "outside the checked fragment", "error", message, hint="split the computation")]
+
+
+def _rules(k: Context) -> list[Diagnostic]:
     """The form rules first: what they refuse, the engines do not understand."""
     from amk.harness.rules import RULES
 

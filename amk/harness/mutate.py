@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from amk.dsl.expr import Const
 from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.nodes import Param
+from amk.dsl.types import nbytes
 from amk.errors import AmkError, ArgumentError, InputError, Refused
 from amk.harness.check import check
 from amk.harness.diagnostics import UNUSABLE, Diagnostic, Report
-from amk.harness.interpret import Fault, arguments, run
+from amk.harness.interp_args import complete, estimate_lane_ops, tensor_bytes
+from amk.harness.interpret import MAX_CONFIRM_BYTES, MAX_CONFIRM_OPS, Fault, arguments, run
 from amk.harness.mutations import mutate
 
 __all__ = ["Campaign", "Checker", "Subject", "campaign"]
@@ -71,6 +72,7 @@ class Campaign:
     crashes: list[dict[str, Any]] = field(default_factory=list)
     oracle_failures: list[dict[str, Any]] = field(default_factory=list)
     faults: Counter[str] = field(default_factory=Counter)
+    slowest: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
 
     @property
@@ -88,7 +90,8 @@ class Campaign:
                 "count": self.total.false_rejects, "by_rule": dict(self.rejects), "examples": self.reject_examples,
             },
             "crashes": self.crashes, "oracle_failures": self.oracle_failures, "faults": dict(self.faults),
-            "by_kernel": {n: dict(vars(x)) for n, x in self.by_kernel.items()}, "seconds": round(self.seconds, 1),
+            "by_kernel": {n: dict(vars(x)) for n, x in self.by_kernel.items()}, "slowest_check": self.slowest,
+            "seconds": round(self.seconds, 1),
         }  # fmt: skip
 
 
@@ -149,6 +152,7 @@ class _Judge:
         """One mutant: the checker's verdict, then the interpreter's."""
         self.count("mutants")
         about = {"kernel": self.subject.name, "mutation": said}
+        start = time.perf_counter()
         try:
             report = self.checker(mutant)
         except AmkError as e:
@@ -156,6 +160,9 @@ class _Judge:
         except Exception as e:
             self.out.crashes.append({**about, "error": f"{type(e).__name__}: {e}"})
             return
+        spent = round(time.perf_counter() - start, 3)
+        if spent > self.out.slowest.get("seconds", 0.0):
+            self.out.slowest = {**about, "seconds": spent, "rules": sorted({d.code for d in report.diagnostics})}
         if mine := [d for d in report.diagnostics if d.code.startswith("AMK9")]:
             self.out.crashes.append({**about, "error": f"{mine[0].code} {mine[0].message}"})
             return
@@ -186,11 +193,11 @@ class _Judge:
             if not _same(self.right, truth.outputs):
                 self.count("wrong_result")
         elif truth.fault is None and not replayed:
-            self._reject(report, about)
+            self._reject(mutant, report, about)
 
-    def _reject(self, report: Report, about: dict[str, Any]) -> None:
+    def _reject(self, mutant: KernelDescriptor, report: Report, about: dict[str, Any]) -> None:
         found = [*report.errors, *report.undecided]
-        judged = [d for d in found if not d.code.startswith(UNJUDGED)]
+        judged = [d for d in found if not _beyond(mutant, d)]
         if len(judged) < len(found):
             self.count("unjudged")
             return
@@ -201,6 +208,22 @@ class _Judge:
         if sum(e["rule"] == rule for e in self.out.reject_examples) < MOST_SHOWN:
             example = {**about, "rule": rule, "message": d.message, "pointer": d.pointer}
             self.out.reject_examples.append({**example, "counterexample": dict(d.counterexample)})
+
+
+def _beyond(kernel: KernelDescriptor, d: Diagnostic) -> bool:
+    """Whether the interpreter cannot tell: it has no device, NumPy aligns every base, and memory ends."""
+    if d.code.startswith(UNJUDGED):
+        return True
+    if d.code == "AMK205" and any(p.align < nbytes(p.dtype) for p in kernel.tensors):
+        return True
+    if not d.counterexample:
+        return False
+    try:
+        sizes = complete(kernel, d.counterexample)
+        large = tensor_bytes(kernel, sizes) > MAX_CONFIRM_BYTES
+        return large or estimate_lane_ops(kernel, sizes) > MAX_CONFIRM_OPS
+    except (ValueError, ZeroDivisionError, AmkError):
+        return False
 
 
 def _refusal(kernel: KernelDescriptor, e: AmkError) -> Report:
@@ -226,8 +249,6 @@ def _truth(kernel: KernelDescriptor, sizes: Sequence[Sizes]) -> _Truth:
         key = tuple(sorted(chosen.items()))
         try:
             args = arguments(kernel, chosen, np.random.default_rng(0))
-            if not _launches(kernel, args):
-                continue
             run(kernel, args, detect=True, coverage=True, max_lane_ops=LANE_OPS)
         except Fault as e:
             if e.kind != "assume":  # an input that the launcher would refuse
@@ -250,11 +271,6 @@ def _allowed(p: Param, value: int) -> int:
     m = p.multiple_of
     low, high = -(-p.min // m) * m, p.max // m * m
     return max(low, min(high, -(-value // m) * m))
-
-
-def _launches(kernel: KernelDescriptor, args: Mapping[str, Any]) -> bool:
-    """Whether every constant extent of the grid is that of a launch (an empty grid launches nothing)."""
-    return all(g.value >= 0 for g in kernel.grid if isinstance(g, Const))
 
 
 def _same(right: Mapping[Any, dict[str, Any]], got: Mapping[Any, dict[str, Any]]) -> bool:

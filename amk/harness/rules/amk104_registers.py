@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
 from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.target import allocated_registers, max_registers
@@ -13,6 +14,8 @@ from amk.harness.rule import Rule
 from amk.harness.rules.examples import example, small
 
 __all__ = ["Registers"]
+
+MOST_ELEMENTS = 1024  # four times what a thread can hold: nothing that large becomes registers
 
 
 class Registers(Rule):
@@ -31,6 +34,11 @@ class Registers(Rule):
 
     def check(self, k: Context) -> Iterator[Diagnostic]:
         d, machine = k.kernel, k.target.architecture
+        for i, b in enumerate(d.buffers):
+            if b.space == "register" and prod(b.shape) > MOST_ELEMENTS:
+                message = f"{b.name} has {prod(b.shape):,} elements; no thread has registers for that"
+                yield self.report(k, f"/buffers/{i}", message, hint="keep it in shared memory")
+                return
         guess = estimate_registers(d, data_only=True)
         need, fit = with_margin(guess), max_registers(k.target, d.threads, d.min_blocks)
         if need <= fit or not fit:  # fit 0: AMK101 or AMK105
