@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from amk.dsl.expr import Const, Elem, Expr, apply
@@ -92,9 +93,8 @@ def _multiple(p: Prover, a: Access, address: Expr, n: int, what: str) -> None:
         if n > 1:
             p.note("AMK205", a.at, claim)
         return
-    message = (
-        f"{a.what} {a.ref} needs {a.align} bytes of alignment, and {what} allow less (unit: {p.facts.divisor(address)})"
-    )
+    found = a.align * math.gcd(p.facts.divisor(address), n) // n
+    message = f"{a.what} {a.ref} needs {a.align} bytes of alignment, and {what} allow {found}"
     hint = "use a narrower access, or state that the size is a multiple (multiple_of)"
     p.require("AMK205", a.at, minus(Const(0), apply("%", address, n)), claim, message, hint)
 

@@ -66,7 +66,7 @@ def test_descriptors_survive_json() -> None:
 
 @pytest.mark.slow
 def test_first_proposals_are_accepted_everywhere() -> None:
-    """Two hundred random problems on every known target, each different kernel once a target."""
+    """Random problems (AMK_TEST_PROBLEMS of them) on every known target, each different kernel once an architecture."""
     seen: set[tuple[str, str]] = set()
     for problem in problems(2026, int(os.environ.get("AMK_TEST_PROBLEMS", "6"))):
         for target in Target.all():

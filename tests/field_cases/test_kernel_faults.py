@@ -176,8 +176,8 @@ def wide_loads(cols: int, pitch: int, align: int) -> KernelDescriptor:
 @pytest.mark.parametrize(
     ("cols", "pitch", "align", "actual"),
     [
-        (11, 11, 16, "every stride of A"), (64, 128, 2, "the base of A guarantees 2"),
-        (64, 100, 16, "every stride of A"), (64, 128, 8, "the base of A guarantees 8"),
+        (11, 11, 16, "every stride of A allow 2"), (64, 128, 2, "the base of A guarantees 2"),
+        (64, 100, 16, "every stride of A allow 8"), (64, 128, 8, "the base of A guarantees 8"),
     ],
     ids=["odd K", "base at element 1", "pitch of 200 bytes", "base of 8 bytes"],
 )  # fmt: skip
