@@ -17,8 +17,8 @@ from amk.ops.gemm import Gemm, GemmSchedule, cdiv_int
 __all__ = ["RuleAgent", "misfit"]
 
 # (bm, bn, bk, tm, tn, share of the FFMA peak that full waves of the tile reach). Shares of the 16 x 8 and 8 x 8 thread
-# tiles were measured on an H200 at 4096 x 4096 x 4096 (benchmarks/results); the rest follow from the shared words an
-# FFMA needs, 1 / tm + 1 / tn.
+# tiles were measured on an H200 at 4096 x 4096 x 4096 (benchmarks/results); the rest are estimates that no
+# measurement stands behind yet.
 TILES = (
     (128, 128, 32, 16, 8, 0.74), (256, 128, 16, 16, 8, 0.69), (64, 128, 16, 16, 8, 0.71), (128, 128, 16, 8, 8, 0.57),
     (128, 64, 32, 8, 4, 0.45), (64, 128, 16, 8, 8, 0.55), (64, 64, 16, 4, 4, 0.35), (64, 32, 16, 4, 4, 0.33),
