@@ -289,7 +289,7 @@ class Facts:
             return True
         if not depth or self._left < 0:
             return False
-        facts = [*self.path, *(f for x in dict.fromkeys(x for m in p for x in m) for f in self.about(x))]
+        facts = [*reversed(self.path), *(f for x in dict.fromkeys(x for m in p for x in m) for f in self.about(x))]
         for m, c in p.items():
             if not m or self._mono(m)[0 if c > 0 else 1] * c >= 0:
                 continue
