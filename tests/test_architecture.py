@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent / "amk"
 ALLOWED = {
-    "dsl": {"dsl", "errors", "runtime"},  # runtime only inside Target.detect, which a machine's facts need
+    "dsl": {"dsl", "errors", "runtime"},  # runtime only inside detect, which a machine's facts need
     "ops": {"dsl", "errors", "ops"},
     "harness": {"dsl", "errors", "harness"},
     "synth": {"dsl", "errors", "synth", "harness"},

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from amk.agents.agent import Objective, Proposal
-from amk.dsl.target import Target, max_registers, occupancy
+from amk.dsl.occupancy import max_registers, occupancy
+from amk.dsl.target import Target
 from amk.errors import Refused
 from amk.ops.family import Problem
 from amk.ops.gemm import Gemm, GemmSchedule, cdiv_int

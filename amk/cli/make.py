@@ -172,7 +172,8 @@ def build(kernel: KernelDescriptor, target: Target | None) -> Built:
     import json
     import time
 
-    from amk.dsl.target import Target, occupancy
+    from amk.dsl.occupancy import occupancy
+    from amk.dsl.target import Target
     from amk.runtime.build import binary_of
 
     target, start = target or Target.find(kernel.target), time.perf_counter()

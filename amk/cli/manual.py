@@ -152,7 +152,7 @@ def run_targets(args: Namespace) -> int:
         return _detected(Target.detect(args.device), args)
     found = [t for t in find_targets(args.names) if t] if args.names else list(Target.all())
     if args.json:
-        rows = [t.model_dump(mode="json", exclude_none=True) for t in found]
+        rows = [t.to_dict() for t in found]
         say_json(rows[0] if len(args.names) == 1 and len(rows) == 1 else rows)
     else:
         heads = ("name", "arch", "SMs", "shared/block", "threads/SM", "GB/s", "features")

@@ -17,7 +17,8 @@ from amk.dsl.instructions import ROWS
 from amk.dsl.kernel import KernelDescriptor, walk
 from amk.dsl.layout import extent, offset
 from amk.dsl.nodes import Buffer, For, Param, Statement
-from amk.dsl.target import Target, occupancy
+from amk.dsl.occupancy import occupancy
+from amk.dsl.target import Target
 from amk.dsl.types import nbytes
 from amk.errors import DescriptorError
 

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from amk import __version__
 from amk.dsl.kernel import KernelDescriptor
-from amk.dsl.target import Target, max_registers
+from amk.dsl.occupancy import max_registers
+from amk.dsl.target import Target
 from amk.synth.cache import Cache, CacheKey, Entry
 
 __all__ = ["Binary", "binary_of", "default_cache", "key_of"]

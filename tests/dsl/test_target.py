@@ -6,12 +6,14 @@ import json
 import sys
 import types
 from pathlib import Path
+from typing import get_args, get_origin, get_type_hints
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amk.dsl.target import Occupancy, Target, allocated_registers, allocated_shared, max_registers, occupancy
+from amk.dsl.occupancy import Occupancy, allocated_registers, allocated_shared, max_registers, occupancy
+from amk.dsl.target import Architecture, Feature, Target
 from amk.errors import DescriptorError, EnvironmentProblem, InputError
 
 ARCHITECTURES = ("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120")
@@ -169,6 +171,17 @@ def test_a_target_file_comes_back(target: Target, tmp_path: Path) -> None:
     assert Target.load(place) == target and hash(Target.load(place)) == hash(target)
     assert place.read_text() == target.dumps() and [place] == list(tmp_path.iterdir())
     assert json.loads(target.dumps())["architecture"] == target.architecture.name
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_every_figure_of_the_catalogue_has_its_type(name: str) -> None:
+    """The catalogue is read without a schema, so this holds it to its types."""
+    hints = get_type_hints(Architecture)
+    for field, value in vars(Target.find(name).architecture).items():
+        assert isinstance(value, get_origin(hints[field]) or hints[field]) and value, field
+        for part in value if isinstance(value, tuple | frozenset) else (value,):
+            assert isinstance(part, str) or (type(part) is int and (part > 0 or field == "compute_capability")), field
+    assert Target.find(name).architecture.features <= set(get_args(Feature))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from amk.dsl.builder import Handle, KernelBuilder
 from amk.dsl.expr import Const, Expr, as_expr, both, cdiv, eq, maximum, minimum
 from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.layout import Padded
-from amk.dsl.target import Target, allocated_registers, max_registers
+from amk.dsl.occupancy import allocated_registers, max_registers
+from amk.dsl.target import Target
 from amk.harness.check import check
 from amk.harness.diagnostics import Diagnostic
 

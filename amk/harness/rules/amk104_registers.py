@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from math import prod
 
 from amk.dsl.kernel import KernelDescriptor
-from amk.dsl.target import allocated_registers, max_registers
+from amk.dsl.occupancy import allocated_registers, max_registers
 from amk.harness.context import Context
 from amk.harness.diagnostics import Diagnostic, Obligation
 from amk.harness.registers import estimate_registers, with_margin

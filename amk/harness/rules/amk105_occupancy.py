@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from amk.dsl.kernel import KernelDescriptor
-from amk.dsl.target import occupancy
+from amk.dsl.occupancy import occupancy
 from amk.harness.context import Context
 from amk.harness.diagnostics import Diagnostic
 from amk.harness.rule import Rule
