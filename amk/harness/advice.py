@@ -9,18 +9,18 @@ Source: CUDA C++ Programming Guide, device memory accesses and shared memory; `d
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import wraps
+from functools import lru_cache, wraps
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from amk.dsl.evaluate import function_of
 from amk.dsl.expr import Const, Expr, Var, apply, names, subst
 from amk.dsl.kernel import children
 from amk.dsl.layout import linear as dot
 from amk.dsl.nodes import Buffer, Param, Statement
 from amk.dsl.types import nbytes
+from amk.harness.columns import Columns, Tables
 from amk.harness.coverage import Site, global_sites, has_data, linear, rebuilt
 from amk.harness.events import Operand, Program, Unsupported
 from amk.harness.interval import Fault
@@ -28,13 +28,12 @@ from amk.harness.interval import Fault
 if TYPE_CHECKING:
     from amk.harness.context import Context
 
-__all__ = ["bank_conflicts", "sectors", "unused_padding", "widths"]
+__all__ = ["Warp", "bank_conflicts", "sectors", "unused_padding", "widths"]
 
 _SECTOR, _LARGE = 32, 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Shared:
+class Shared(NamedTuple):
     """One shared access with the conditions on the thread around it."""
 
     pointer: str
@@ -60,9 +59,9 @@ def _quiet(made: Callable[[Context], Iterator[Fault]]) -> Callable[[Context], It
 @_quiet
 def sectors(ctx: Context) -> Iterator[Fault]:
     """Global accesses that move at least twice the sectors their bytes need."""
-    p = _program(ctx)
+    p = ctx.program
     for s in _sites(p):
-        found = _sectors(p, s)
+        found = _sectors(ctx.warp, s)
         if found is None:
             continue
         moved, ideal = found
@@ -79,21 +78,13 @@ def sectors(ctx: Context) -> Iterator[Fault]:
 @_quiet
 def widths(ctx: Context) -> Iterator[Fault]:
     """Copies of single elements where each thread moves several neighbours in a row and a vector would fit."""
-    p = _program(ctx)
+    p = ctx.program
     for s in _sites(p):
         n = _run_length(p, s)
         if n > 1:
             message = f"each thread moves {n} neighbouring elements of '{s.tensor}' one by one; width {n} would do"
             hint = f"use width={n} (the tensor's alignment and sizes allow it)"
             yield Fault("AMK505", s.pointer, message, {"width": n}, (), hint)
-
-
-def _program(ctx: Context) -> Program:
-    """The prepared kernel, kept on the context."""
-    kept: Program | None = ctx.__dict__.get("_program")
-    if kept is None:
-        kept = ctx.__dict__["_program"] = Program(ctx.kernel)
-    return kept
 
 
 def _sites(p: Program) -> list[Site]:
@@ -103,21 +94,16 @@ def _sites(p: Program) -> list[Site]:
         return []
 
 
-def _bytes(p: Program, s: Site) -> list[int] | None:
-    """Byte address of each active lane of the first warp."""
-    d = p.kernel.declarations[s.tensor]
+def _sectors(warp: Warp, s: Site) -> tuple[int, int] | None:
+    """The sectors that a request moves, and the fewest for its bytes; None where addresses are not known."""
+    kernel = warp.p.kernel
+    d = kernel.declarations[s.tensor]
     assert isinstance(d, Param)
-    at = dot(s.index, tuple(map(p.inline, p.kernel.strides_of(d))))
-    lanes = _lanes(p, (apply("*", at, nbytes(d.dtype)),), s.conds, s.loops)
-    return [x for (x,) in lanes] if lanes else None
-
-
-def _sectors(p: Program, s: Site) -> tuple[int, int] | None:
-    d = p.kernel.declarations[s.tensor]
-    assert isinstance(d, Param)
-    starts, size = _bytes(p, s), s.width * nbytes(d.dtype)
+    size = nbytes(d.dtype)
+    starts = [x * size for x in warp.lanes(dot(s.index, tuple(map(warp.p.inline, kernel.strides_of(d)))), s)]
     if not starts:
         return None
+    size *= s.width
     base = min(starts) // _SECTOR * _SECTOR
     moved = {b // _SECTOR for x in starts for b in (x - base, x - base + size - 1)}
     ideal = -(-len(set(starts)) * size // _SECTOR)
@@ -126,8 +112,8 @@ def _sectors(p: Program, s: Site) -> tuple[int, int] | None:
 
 def _stride(p: Program, s: Site) -> str:
     """The distance of lanes 0 and 1 as a term of the sizes."""
-    one = [linear(subst(e, {"t": Const(1)} | _starts(p, s.loops))) for e in s.index]
-    zero = [linear(subst(e, {"t": Const(0)} | _starts(p, s.loops))) for e in s.index]
+    start = first_values(p, s.loops)
+    zero, one = ([linear(subst(e, {"t": Const(t)} | start)) for e in s.index] for t in (0, 1))
     d = p.kernel.declarations[s.tensor]
     assert isinstance(d, Param)
     out: Expr = Const(0)
@@ -167,10 +153,10 @@ def _fits(p: Program, d: Param, s: Site, form: dict[Expr, int], var: str, w: int
 @_quiet
 def bank_conflicts(ctx: Context) -> Iterator[Fault]:
     """Shared accesses of a warp that need at least twice the passes."""
-    p = _program(ctx)
+    p = ctx.program
     seen: set[tuple[str, str]] = set()
     for s in _shared(p, p.kernel.body, (), ()):
-        degree, bank = _degree(p, s)
+        degree, bank = _degree(ctx.warp, s)
         if degree >= 2 and (s.pointer, str(s.operand.ref)) not in seen:
             seen.add((s.pointer, str(s.operand.ref)))
             b = p.kernel.find(s.operand.ref.buffer)
@@ -194,50 +180,49 @@ def _shared(
             yield from _shared(p, inner, more, inside)
 
 
-def _degree(p: Program, s: Shared) -> tuple[int, int]:
+def _degree(warp: Warp, s: Shared) -> tuple[int, int]:
     """Passes over the fewest possible, and the bank that needs them."""
-    b = p.kernel.find(s.operand.ref.buffer)
+    b = warp.p.kernel.find(s.operand.ref.buffer)
     assert isinstance(b, Buffer)
     size = s.operand.width * nbytes(b.dtype)
     try:
-        lanes = _lanes(p, p.address_terms(s.operand)[:1], s.conds, s.loops)
+        starts = warp.lanes(warp.p.address_terms(s.operand)[0], s)
     except Unsupported:
         return 1, 0
-    starts = [x for (x,) in lanes]
     group = 32 if size <= 4 else max(8, 128 // size)
-    return max((_pass(starts[i : i + group], size) for i in range(0, len(starts), group)), default=(1, 0))
+    return max((_pass(tuple(starts[i : i + group]), size) for i in range(0, len(starts), group)), default=(1, 0))
 
 
-def _pass(starts: list[int], size: int) -> tuple[int, int]:
-    """Distinct words on the worst bank of one pass."""
-    words = {w for x in starts for w in range(x // 4, (x + size - 1) // 4 + 1)}
-    banks: dict[int, int] = {}
-    for w in words:
-        banks[w % 32] = banks.get(w % 32, 0) + 1
-    return max(((n, bank) for bank, n in banks.items()), default=(1, 0))
+def _pass(starts: tuple[int, ...], size: int) -> tuple[int, int]:
+    """Distinct words on the worst bank of one pass: the same for addresses that all move by whole rows of banks."""
+    base = min(starts) // 128 * 128
+    return _worst(tuple(x - base for x in starts), size)
 
 
+@lru_cache(maxsize=1 << 12)
+def _worst(starts: tuple[int, ...], size: int) -> tuple[int, int]:
+    banks = Counter(w % 32 for w in {w for x in starts for w in range(x // 4, (x + size - 1) // 4 + 1)})
+    return max((n, bank) for bank, n in banks.items())
+
+
+@_quiet
 def unused_padding(ctx: Context) -> Iterator[Fault]:
     """Shared arrays whose rows are longer than any index reaches (padding belongs into the layout)."""
-    p = _program(ctx)
+    p, tables = ctx.program, Tables(ctx.kernel.threads)
     reach: dict[str, int] = {}
-    try:
-        for s in _shared(p, p.kernel.body, (), ()):
-            b = p.kernel.find(s.operand.ref.buffer)
-            assert isinstance(b, Buffer)
-            reach[b.name] = max(reach.get(b.name, 0), _last(p, s))
-    except (Unsupported, ValueError, KeyError):
-        return
+    for s in _shared(p, p.kernel.body, (), ()):
+        b = p.kernel.find(s.operand.ref.buffer)
+        assert isinstance(b, Buffer)
+        reach[b.name] = max(reach.get(b.name, 0), _last(p, tables, s))
     for name, n in reach.items():
         b = p.kernel.find(name)
         if isinstance(b, Buffer) and len(b.shape) > 1 and 0 < n < b.shape[-1]:
             message = f"'{name}' declares rows of {b.shape[-1]} elements, and no index goes beyond {n}"
-            yield Fault(
-                "AMK506", "", message, {"declared": b.shape[-1], "used": n}, (), f"declare {n}, and Padded for a pitch"
-            )
+            hint = f"declare {n}, and Padded for a pitch"
+            yield Fault("AMK506", "", message, {"declared": b.shape[-1], "used": n}, (), hint)
 
 
-def _last(p: Program, s: Shared) -> int:
+def _last(p: Program, tables: Tables, s: Shared) -> int:
     """One more than the largest last index, over all threads and the loops of constant trip count."""
     e = p.address_terms(s.operand)[-1]
     ranges: list[range] = []
@@ -247,15 +232,13 @@ def _last(p: Program, s: Shared) -> int:
         if not all(isinstance(x, Const) for x in bounds):
             raise Unsupported("a loop over a size")
         ranges.append(range(*(int(x.value) for x in bounds)))  # type: ignore[attr-defined]
-    f = function_of((e,), ("t", *(x.var for x in variables)))
-    if not all(ranges):
-        return 0
-    top: int = max(f(t, *c)[0] for t in range(p.threads) for c in product(*ranges))
-    return top + s.operand.width
+    used = [x.var for x in variables]
+    tops = (max(tables.column(dict(zip(used, at, strict=True)), e)) for at in product(*ranges))
+    return max((top + s.operand.width for top in tops), default=0)
 
 
-# ------------------------------------------------------------------------------------------------------------ lanes
-def _starts(p: Program, loops: tuple[Any, ...]) -> dict[str, Expr]:
+# ------------------------------------------------------------------------------------------------------------- warp
+def first_values(p: Program, loops: tuple[Any, ...]) -> dict[str, Expr]:
     """First values of loop variables and carried values."""
     out: dict[str, Expr] = {}
     for loop in loops:
@@ -266,29 +249,40 @@ def _starts(p: Program, loops: tuple[Any, ...]) -> dict[str, Expr]:
     return out
 
 
-def _lanes(
-    p: Program, exprs: tuple[Expr, ...], conds: tuple[Expr, ...], loops: tuple[Any, ...]
-) -> list[tuple[int, ...]]:
-    """The values for each active lane of the first warp that has one; [] where they are not known."""
-    start = _starts(p, loops)
-    own = [c for c in (subst(c, start) for c in conds) if names(c) <= {"t"} and not has_data(c)]
-    terms = tuple(subst(e, start) for e in exprs)
-    if any(map(has_data, (*terms, *own))):
-        return []
-    env = _typical(p)
-    used = tuple(sorted(frozenset().union(*map(names, (*terms, *own))) - {"t"}))
-    if not all(n in env for n in used):
-        return []
-    f = function_of((*terms, *own), ("t", *used))
-    values = [f(t, *(env[n] for n in used)) for t in range(min(32, p.threads))]
-    return [v[: len(terms)] for v in values if all(v[len(terms) :])]
+class Warp:
+    """The first warp of an interior block of a large problem, at the first iteration of every loop."""
 
+    def __init__(self, p: Program) -> None:
+        self.p = p
+        self.typical = {"bx": 1, "by": 1, "bz": 0, "rank": 0, "gx": 64, "gy": 64, "gz": 1}
+        for q in p.kernel.scalars:
+            if q.dtype not in ("f32", "f64", "f16", "bf16", "bool"):
+                step = q.multiple_of
+                self.typical[q.name] = min(max(-(-_LARGE // step) * step, q.min), q.max // step * step)
+        self._inside: dict[tuple[int, ...], tuple[Columns, frozenset[str]]] = {}
 
-def _typical(p: Program) -> dict[str, int]:
-    """Large sizes and a block in the interior."""
-    out = {"bx": 1, "by": 1, "bz": 0, "rank": 0, "gx": 64, "gy": 64, "gz": 1}
-    for q in p.kernel.scalars:
-        if q.dtype not in ("f32", "f64", "f16", "bf16", "bool"):
-            step = q.multiple_of
-            out[q.name] = min(max(-(-_LARGE // step) * step, q.min), q.max // step * step)
-    return out
+    def lanes(self, e: Expr, s: Site | Shared) -> list[int]:
+        """The term's value for each active lane of the access; [] where it is not known."""
+        columns, fixed = self._in(s.loops)
+        if not names(e) <= columns.variables.keys() or has_data(e):
+            return []
+        own = [c for c in s.conds if names(c) <= fixed and not has_data(c)]  # those on the thread alone
+        found = columns.of(e)
+        if not own:
+            return found
+        active = [all(x) for x in zip(*map(columns.of, own), strict=True)]
+        return [x for x, on in zip(found, active, strict=True) if on]
+
+    def _in(self, loops: tuple[Any, ...]) -> tuple[Columns, frozenset[str]]:
+        """Values inside these loops, and the names whose values no size or block decides."""
+        key = tuple(map(id, loops))
+        if key not in self._inside:
+            known: dict[str, Any] = {"t": list(range(min(32, self.p.threads))), **self.typical}
+            columns = Columns(len(known["t"]), known)
+            fixed = {"t"}
+            for name, e in first_values(self.p, loops).items():
+                if names(e) <= columns.variables.keys() and not has_data(e):
+                    columns.variables[name] = columns.value(e)
+                    fixed |= {name} if names(e) <= fixed else set()
+            self._inside[key] = columns, frozenset(fixed)
+        return self._inside[key]

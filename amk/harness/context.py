@@ -12,7 +12,10 @@ from amk.dsl.target import Target
 from amk.harness.diagnostics import Obligation
 
 if TYPE_CHECKING:
+    from amk.harness.advice import Warp
     from amk.harness.bounds import BoundsResult
+    from amk.harness.coverage import CoverageResult
+    from amk.harness.events import Program
     from amk.harness.order import OrderResult
 
 __all__ = ["Context", "ProverChoice"]
@@ -47,3 +50,24 @@ class Context:
         from amk.harness.order import simulate
 
         return simulate(self)
+
+    @cached_property
+    def program(self) -> Program:
+        """The kernel prepared for evaluation. Raises Unsupported."""
+        from amk.harness.events import Program
+
+        return Program(self.kernel)
+
+    @cached_property
+    def coverage(self) -> CoverageResult:
+        """Outputs written once, reads of what other threads write, by structure or enumeration."""
+        from amk.harness.coverage import cover
+
+        return cover(self)
+
+    @cached_property
+    def warp(self) -> Warp:
+        """One warp of an interior block, for advice. Raises Unsupported."""
+        from amk.harness.advice import Warp
+
+        return Warp(self.program)

@@ -32,7 +32,7 @@ from amk.harness.interval import Fault
 if TYPE_CHECKING:
     from amk.harness.context import Context
 
-__all__ = ["CoverageResult", "Site", "coverage", "global_sites"]
+__all__ = ["CoverageResult", "Site", "cover", "global_sites"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +59,11 @@ class CoverageResult:
         return [f for f in self.faults if f.code in codes]
 
 
-def coverage(ctx: Context) -> CoverageResult:
-    """The result for a context; computed once and kept on it."""
-    kept: CoverageResult | None = ctx.__dict__.get("_coverage")
-    if kept is None:
-        kept = ctx.__dict__["_coverage"] = _coverage(ctx)
-    return kept
-
-
-def _coverage(ctx: Context) -> CoverageResult:
+def cover(ctx: Context) -> CoverageResult:
+    """The result for a kernel; `Context.coverage` keeps it."""
     result = CoverageResult()
     try:
-        p = Program(ctx.kernel)
+        p = ctx.program
         sites = list(global_sites(p))
     except Unsupported as e:
         result.faults.append(Fault("AMK008", e.pointer, f"outside what the coverage check decides: {e.message}"))

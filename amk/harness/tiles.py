@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from itertools import product
 from math import gcd
-from operator import add
 
 from amk.dsl.evaluate import function_of
 from amk.dsl.expr import Apply, Const, Expr, Var, names
 from amk.dsl.nodes import Param
+from amk.harness.columns import Tables
 from amk.harness.coverage import Site, has_data, linear, rebuilt
 from amk.harness.events import Program
 
@@ -31,12 +31,13 @@ def tile_form(p: Program, tensor: Param, sites: list[Site]) -> bool:
     if not _grid_fits(p, axes, shape, all(s.mode == "a" for s in sites)):
         return False
     hits: list[int] = []
+    tables = Tables(p.threads)
     for s, x in zip(sites, split, strict=True):
         assert x is not None
         inner = _guards(p, s, axes, shape)
         if inner is None:
             return False
-        found = _tile(p, s, x[1], axes, inner)
+        found = _tile(p, tables, s, x[1], axes, inner)
         if found is None:
             return False
         hits += found
@@ -167,49 +168,27 @@ def _bound(c: Expr, s: Site, shape: tuple[Expr, ...]) -> int | None:
     return None
 
 
-def _tile(p: Program, s: Site, rels: tuple[Expr, ...], axes: tuple[Axis, ...], inner: list[Expr]) -> list[int] | None:
+def _tile(
+    p: Program, tables: Tables, s: Site, rels: tuple[Expr, ...], axes: tuple[Axis, ...], inner: list[Expr]
+) -> list[int] | None:
     """Positions in the tile that a site writes; None where one lies outside or a vector is not whole."""
     loops = [range(*(int(p.inline(e).value) for e in (x.lo, x.hi, x.step))) for x in s.loops]  # type: ignore[attr-defined]
-    variables = tuple(x.var for x in s.loops)
-    columns = [_Columns(e, variables, p.threads) for e in rels]
-    chosen = [_Columns(c, variables, p.threads) for c in inner]
-    strides = [1] * len(axes)
-    for d in range(len(axes) - 2, -1, -1):
-        strides[d] = strides[d + 1] * axes[d + 1][1]
+    variables = [x.var for x in s.loops]
     out: list[int] = []
-    for values in product(*loops):
-        picked = [all(x) for x in zip(*(c.at(values, 1) for c in chosen), strict=True)] if chosen else None
+    for chosen in product(*loops):
+        values = dict(zip(variables, chosen, strict=True))
+        marks = [tables.column(values, c) for c in inner]
+        picked = [all(x) for x in zip(*marks, strict=True)] if marks else None
         flat = [0] * p.threads
-        for d, column in enumerate(columns):
-            top = axes[d][1] - (s.width - 1 if d == len(axes) - 1 else 0)
-            if not column.inside(values, top, picked) or (d == len(axes) - 1 and not column.aligned(values, s.width)):
+        for d, (rel, (_, size)) in enumerate(zip(rels, axes, strict=True)):
+            width = s.width if d == len(axes) - 1 else 1
+            column = tables.column(values, rel)
+            kept = column if picked is None else [x for x, yes in zip(column, picked, strict=True) if yes]
+            if kept and (min(kept) < 0 or max(kept) > size - width):
                 return None
-            flat = list(map(add, flat, column.at(values, strides[d])))
+            if width > 1 and any(x % width for x in column):
+                return None
+            flat = [x * size + y for x, y in zip(flat, column, strict=True)]
         kept = flat if picked is None else [x for x, yes in zip(flat, picked, strict=True) if yes]
         out += [x + w for x in kept for w in range(s.width)] if s.width > 1 else kept
     return out
-
-
-class _Columns:
-    """An expression over all threads, once for each value of the loop variables it uses."""
-
-    def __init__(self, e: Expr, variables: tuple[str, ...], threads: int) -> None:
-        self.where = [i for i, v in enumerate(variables) if v in names(e)]
-        self.f = function_of((e,), ("t", *(variables[i] for i in self.where)))
-        self.threads = threads
-        self.memo: dict[tuple[int, ...], list[int]] = {}
-
-    def at(self, values: tuple[int, ...], factor: int) -> list[int]:
-        mine = tuple(values[i] for i in self.where)
-        key = (factor, *mine)
-        if key not in self.memo:
-            self.memo[key] = [self.f(t, *mine)[0] * factor for t in range(self.threads)]
-        return self.memo[key]
-
-    def inside(self, values: tuple[int, ...], top: int, picked: list[bool] | None) -> bool:
-        column = self.at(values, 1)
-        kept = column if picked is None else [x for x, yes in zip(column, picked, strict=True) if yes]
-        return not kept or (min(kept) >= 0 and max(kept) < top)
-
-    def aligned(self, values: tuple[int, ...], width: int) -> bool:
-        return width == 1 or all(x % width == 0 for x in self.at(values, 1))

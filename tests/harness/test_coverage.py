@@ -13,7 +13,7 @@ from amk.dsl.expr import cdiv
 from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.target import Target
 from amk.harness.context import Context
-from amk.harness.coverage import CoverageResult, coverage
+from amk.harness.coverage import CoverageResult
 
 
 def _kernels():  # type: ignore[no-untyped-def]
@@ -30,7 +30,7 @@ K = _kernels()
 
 
 def covered(kernel: KernelDescriptor) -> CoverageResult:
-    return coverage(Context(kernel, Target.find("A100")))
+    return Context(kernel, Target.find("A100")).coverage
 
 
 GOOD = {

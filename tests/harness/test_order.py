@@ -476,10 +476,10 @@ def test_no_numpy_and_no_z3_on_the_way() -> None:
 
     text = (
         "import sys\nfrom amk.dsl.builder import KernelBuilder\nfrom amk.harness.context import Context\n"
-        "from amk.dsl.target import Target\nfrom amk.harness.coverage import coverage\n"
+        "from amk.dsl.target import Target\n"
         "from amk.harness.advice import sectors\n"
         "k = KernelBuilder('k', target='sm_80', threads=32)\ns = k.shared('s', 'i32', (32,))\nk.store(s[k.t], 1)\n"
-        "c = Context(k.finish(grid=(1,)), Target.find('A100'))\nc.order, coverage(c), list(sectors(c))\n"
+        "c = Context(k.finish(grid=(1,)), Target.find('A100'))\nc.order, c.coverage, list(sectors(c))\n"
         "assert 'numpy' not in sys.modules and 'z3' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", text], check=True)

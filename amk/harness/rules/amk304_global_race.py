@@ -8,7 +8,6 @@ from amk.dsl.builder import KernelBuilder
 from amk.dsl.expr import cdiv
 from amk.dsl.kernel import KernelDescriptor
 from amk.harness.context import Context
-from amk.harness.coverage import coverage
 from amk.harness.diagnostics import Diagnostic
 from amk.harness.findings import findings
 from amk.harness.rule import Rule
@@ -33,7 +32,7 @@ class AMK304(Rule):
     title = "global race"
 
     def check(self, k: Context) -> Iterator[Diagnostic]:
-        yield from findings(self, k, coverage(k).of("AMK304"))
+        yield from findings(self, k, k.coverage.of("AMK304"))
 
     @staticmethod
     def bad() -> KernelDescriptor:

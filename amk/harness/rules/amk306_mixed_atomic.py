@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from amk.dsl.builder import KernelBuilder
 from amk.dsl.kernel import KernelDescriptor
 from amk.harness.context import Context
-from amk.harness.coverage import coverage
 from amk.harness.diagnostics import Diagnostic
 from amk.harness.findings import findings
 from amk.harness.rule import Rule
@@ -30,7 +29,7 @@ class AMK306(Rule):
 
     def check(self, k: Context) -> Iterator[Diagnostic]:
         yield from findings(self, k, k.order.of("AMK306"))
-        yield from findings(self, k, coverage(k).of("AMK306"))
+        yield from findings(self, k, k.coverage.of("AMK306"))
 
     @staticmethod
     def bad() -> KernelDescriptor:

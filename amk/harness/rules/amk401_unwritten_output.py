@@ -8,7 +8,6 @@ from amk.dsl.builder import KernelBuilder
 from amk.dsl.expr import cdiv
 from amk.dsl.kernel import KernelDescriptor
 from amk.harness.context import Context
-from amk.harness.coverage import coverage
 from amk.harness.diagnostics import Diagnostic
 from amk.harness.findings import findings, unsupported
 from amk.harness.rule import Rule
@@ -33,8 +32,8 @@ class AMK401(Rule):
     title = "output element may stay unwritten"
 
     def check(self, k: Context) -> Iterator[Diagnostic]:
-        yield from findings(self, k, coverage(k).of("AMK401"))
-        yield from unsupported(k, coverage(k).of("AMK008"))
+        yield from findings(self, k, k.coverage.of("AMK401"))
+        yield from unsupported(k, k.coverage.of("AMK008"))
 
     @staticmethod
     def bad() -> KernelDescriptor:

@@ -8,7 +8,6 @@ from amk.dsl.builder import KernelBuilder
 from amk.dsl.expr import cdiv
 from amk.dsl.kernel import KernelDescriptor
 from amk.harness.context import Context
-from amk.harness.coverage import coverage
 from amk.harness.diagnostics import Diagnostic
 from amk.harness.findings import findings
 from amk.harness.rule import Rule
@@ -31,7 +30,7 @@ class AMK402(Rule):
     title = "output element written twice"
 
     def check(self, k: Context) -> Iterator[Diagnostic]:
-        yield from findings(self, k, coverage(k).of("AMK402"))
+        yield from findings(self, k, k.coverage.of("AMK402"))
 
     @staticmethod
     def bad() -> KernelDescriptor:
