@@ -1,4 +1,4 @@
-"""Expressions: four immutable kinds, their operators, and an exact text form (`parse(str(e)) == e`).
+"""Expressions: four immutable kinds, their operators, and the walks over them. `text` has their text form.
 
 Integers follow Python here and C in print: `//` and `%` mean the same in both once the harness has proved their
 operands non-negative. Nothing in an expression reads memory: `Elem` is an address as an operand, and as a value it may
@@ -7,15 +7,15 @@ name registers only (a form rule).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from typing import Any, TypeVar
 
 from amk.dsl.instructions.pure import PURE
 
 __all__ = [
     "BUILTINS", "FUNCTIONS", "Apply", "Const", "Elem", "Expr", "ExprError", "ExprLike", "Var", "apply", "as_expr",
-    "both", "cdiv", "eq", "maximum", "minimum", "names", "ne", "negate", "parse", "parts", "select", "subst",
+    "both", "cdiv", "eq", "maximum", "minimum", "names", "ne", "negate", "parts", "select", "subst",
     "subterms",
 ]  # fmt: skip
 
@@ -29,8 +29,6 @@ BINARY: dict[str, int] = {
     "<<": 8, ">>": 8, "+": 9, "-": 9, "*": 10, "/": 10, "//": 10, "%": 10,
 }  # fmt: skip
 COMPARISONS = frozenset(("<", "<=", ">", ">=", "==", "!="))
-NOT_LEVEL, NEG_LEVEL, ATOM = 3, 11, 12
-MAX_TEXT, MAX_DEPTH, MAX_OPERATORS, MAX_INT = 65536, 100, 200, 2**63 - 1
 
 
 class ExprError(ValueError):
@@ -44,8 +42,9 @@ class ExprError(ValueError):
 class Expr:
     """A pure term. `==` is structural equality; `eq(a, b)` builds the comparison."""
 
-    __slots__ = ("_hash", "_text")
+    __slots__ = ("_hash", "_key", "_text")
     _hash: int
+    _key: tuple[Any, ...]
     _text: str | None
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -54,12 +53,17 @@ class Expr:
     def __hash__(self) -> int:
         return self._hash
 
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Expr) and self._hash == other._hash and self._key == other._key)
+
     def __bool__(self) -> bool:
         raise TypeError(f"'{self}' has no truth value while a kernel is built; use select(...) or `with k.when(...)`")
 
     def __str__(self) -> str:
         if self._text is None:
-            _set(self, "_text", _show(self))
+            from amk.dsl.text import show
+
+            _set(self, "_text", show(self))
         return self._text  # type: ignore[return-value]
 
     def __repr__(self) -> str:
@@ -133,19 +137,12 @@ class Const(Expr):
     __slots__ = ("value",)
     value: int | float | bool
 
-    def __init__(self, value: int | float | bool) -> None:
-        _set(self, "value", value)
-        _set(self, "_hash", hash((type(value), value)))
-        _set(self, "_text", None)
+    def __new__(cls, value: int | float | bool) -> Const:
+        kind = type(value)
+        return _made(cls, ("const", kind, repr(value) if kind is float else value), ("value",), (value,))  # -0.0 != 0.0
 
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        if not isinstance(other, Const) or type(other.value) is not type(self.value) or other.value != self.value:
-            return False
-        return not isinstance(self.value, float) or str(other) == str(self)  # 0.0 and -0.0 differ
-
-    __hash__ = Expr.__hash__
+    def __reduce__(self) -> tuple[type[Const], tuple[int | float | bool]]:
+        return Const, (self.value,)
 
 
 class Var(Expr):
@@ -154,15 +151,11 @@ class Var(Expr):
     __slots__ = ("name",)
     name: str
 
-    def __init__(self, name: str) -> None:
-        _set(self, "name", name)
-        _set(self, "_hash", hash(("var", name)))
-        _set(self, "_text", name)
+    def __new__(cls, name: str) -> Var:
+        return _made(cls, ("var", name), ("name",), (name,))
 
-    def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Var) and other.name == self.name)
-
-    __hash__ = Expr.__hash__
+    def __reduce__(self) -> tuple[type[Var], tuple[str]]:
+        return Var, (self.name,)
 
 
 class Apply(Expr):
@@ -172,20 +165,11 @@ class Apply(Expr):
     op: str
     args: tuple[Expr, ...]
 
-    def __init__(self, op: str, args: tuple[Expr, ...]) -> None:
-        _set(self, "op", op)
-        _set(self, "args", args)
-        _set(self, "_hash", hash((op, args)))
-        _set(self, "_text", None)
+    def __new__(cls, op: str, args: tuple[Expr, ...]) -> Apply:
+        return _made(cls, ("apply", op, args), ("op", "args"), (op, args))
 
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        return (
-            isinstance(other, Apply) and other._hash == self._hash and other.op == self.op and other.args == self.args
-        )
-
-    __hash__ = Expr.__hash__
+    def __reduce__(self) -> tuple[type[Apply], tuple[str, tuple[Expr, ...]]]:
+        return Apply, (self.op, self.args)
 
 
 class Elem(Expr):
@@ -195,205 +179,44 @@ class Elem(Expr):
     buffer: str
     index: tuple[Expr, ...]
 
-    def __init__(self, buffer: str, index: tuple[Expr, ...]) -> None:
-        _set(self, "buffer", buffer)
-        _set(self, "index", index)
-        _set(self, "_hash", hash(("elem", buffer, index)))
-        _set(self, "_text", None)
+    def __new__(cls, buffer: str, index: tuple[Expr, ...]) -> Elem:
+        return _made(cls, ("elem", buffer, index), ("buffer", "index"), (buffer, index))
 
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        return (
-            isinstance(other, Elem)
-            and other._hash == self._hash
-            and other.buffer == self.buffer
-            and other.index == self.index
-        )
-
-    __hash__ = Expr.__hash__
+    def __reduce__(self) -> tuple[type[Elem], tuple[str, tuple[Expr, ...]]]:
+        return Elem, (self.buffer, self.index)
 
 
-# ------------------------------------------------------------------------------------------------------------ print
-def _show(e: Expr, outer: int = 0) -> str:
-    if isinstance(e, Const):
-        return _literal(e.value, outer)
-    if isinstance(e, Var):
-        return e.name
-    if isinstance(e, Elem):
-        return f"{e.buffer}[{', '.join(map(_show, e.index))}]"
-    assert isinstance(e, Apply)
-    level, text = _apply_text(e)
-    return f"({text})" if level < outer else text
+# Equal terms are mostly one object, so that comparing them seldom walks them. When the table is full it starts anew:
+# two equal objects may then exist, and `==` compares their keys.
+_TABLE: dict[tuple[Any, ...], Any] = {}
+_FULL = 1 << 18
+_T = TypeVar("_T", bound=Expr)
 
 
-def _apply_text(e: Apply) -> tuple[int, str]:
-    level = BINARY.get(e.op)
-    if level is not None:
-        left = _show(e.args[0], level + (e.op in COMPARISONS))
-        return level, f"{left} {e.op} {_show(e.args[1], level + 1)}"
-    if e.op == "not":
-        return NOT_LEVEL, f"not {_show(e.args[0], NOT_LEVEL)}"
-    if e.op == "neg":
-        inner = _show(e.args[0], ATOM)
-        return NEG_LEVEL, f"-({inner})" if inner[0] in "-0123456789i" and isinstance(e.args[0], Const) else f"-{inner}"
-    return ATOM, f"{e.op}({', '.join(map(_show, e.args))})"
-
-
-def _literal(value: int | float | bool, outer: int) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    text = repr(value)
-    return f"({text})" if text[0] == "-" and outer > NEG_LEVEL else text
-
-
-# ------------------------------------------------------------------------------------------------------------ parse
-_TOKEN = re.compile(
-    r"[ \t]*(?:(?P<num>(?:\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\d+))|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
-    r"|(?P<op><<|>>|<=|>=|==|!=|//|[-+*/%&|^<>()\[\],]))"
-)
-_Token = tuple[str, str, int]
-
-
-def _tokens(text: str) -> list[_Token]:
-    out: list[_Token] = []
-    at, end = 0, len(text.rstrip(" \t"))
-    while at < end:
-        m = _TOKEN.match(text, at)
-        if m is None:
-            raise ExprError(f"unexpected character {text[at]!r} in expression", at)
-        kind = m.lastgroup or ""
-        out.append((kind, m[kind], m.start(kind)))
-        at = m.end()
-    out.append(("end", "", end))
-    return out
-
-
-class _Parser:
-    """Precedence climbing over the tokens of one expression."""
-
-    def __init__(self, text: str) -> None:
-        self.tokens = _tokens(text)
-        self.at = 0
-        self.depth = 0
-        operators = sum(1 for kind, text, _ in self.tokens if kind == "op" and text in BINARY)
-        if operators > MAX_OPERATORS:  # chains nest to the left without nesting in the text
-            raise ExprError(f"expression has more than {MAX_OPERATORS} operators; name parts of it with let")
-
-    def fail(self, message: str) -> ExprError:
-        return ExprError(message, self.tokens[self.at][2])
-
-    def take(self, text: str) -> None:
-        if self.tokens[self.at][1] != text or self.tokens[self.at][0] == "end":
-            found = self.tokens[self.at][1] or "the end"
-            raise self.fail(f"expected {text!r}, found {found!r}")
-        self.at += 1
-
-    def whole(self) -> Expr:
-        e = self.term(0)
-        if self.tokens[self.at][0] != "end":
-            raise self.fail(f"unexpected {self.tokens[self.at][1]!r} after the expression")
-        return e
-
-    def term(self, floor: int) -> Expr:
-        self.depth += 1
-        if self.depth > MAX_DEPTH:
-            raise self.fail(f"expression nests deeper than {MAX_DEPTH}")
-        left = self.prefix(floor)
-        compared = False
-        while True:
-            op = self.tokens[self.at][1]
-            level = BINARY.get(op) if self.tokens[self.at][0] != "end" else None
-            if level is None or level < floor:
-                break
-            if op in COMPARISONS:
-                if compared:
-                    raise self.fail("comparisons do not chain; join them with 'and'")
-                compared = True
-            self.at += 1
-            left = Apply(op, (left, self.term(level + 1)))
-        self.depth -= 1
-        return left
-
-    def prefix(self, floor: int) -> Expr:
-        text = self.tokens[self.at][1]
-        if text == "not":
-            if floor > NOT_LEVEL:
-                raise self.fail("'not' needs parentheses here")
-            self.at += 1
-            return Apply("not", (self.term(NOT_LEVEL),))
-        if text == "-":
-            self.at += 1
-            number = self.tokens[self.at][0] == "num"  # a minus before a literal belongs to the literal
-            inner = self.term(NEG_LEVEL) if self.tokens[self.at][1] == "-" else self.atom()
-            return Const(-inner.value) if number and isinstance(inner, Const) else Apply("neg", (inner,))
-        return self.atom()
-
-    def atom(self) -> Expr:
-        kind, text, _ = self.tokens[self.at]
-        if kind == "num":
-            value = self.number(text)
-            self.at += 1
-            return value
-        if text == "(":
-            self.at += 1
-            e = self.term(0)
-            self.take(")")
-            return e
-        if kind != "name" or text in ("and", "or", "not"):
-            raise self.fail(f"expected a value, found {text or 'the end'!r}")
-        self.at += 1
-        if text in ("true", "false"):
-            return Const(text == "true")
-        follow = self.tokens[self.at][1]
-        if follow == "(":
-            return self.call(text)
-        return Elem(text, self.listed("[", "]")) if follow == "[" else Var(text)
-
-    def number(self, text: str) -> Expr:
-        if text.isdigit():
-            if len(text) > 19 or int(text) > MAX_INT:
-                raise self.fail("integer outside 64 bits")
-            return Const(int(text))
-        value = float(text)
-        if value in (float("inf"), float("-inf")):
-            raise self.fail("float literal overflows")
-        return Const(value)
-
-    def call(self, name: str) -> Expr:
-        arity = FUNCTIONS.get(name)
-        if arity is None:
-            raise self.fail(f"unknown function {name!r}; known: {', '.join(sorted(FUNCTIONS))}")
-        args = self.listed("(", ")")
-        if len(args) != arity:
-            raise self.fail(f"{name} takes {arity} arguments, not {len(args)}")
-        return Apply(name, args)
-
-    def listed(self, opening: str, closing: str) -> tuple[Expr, ...]:
-        self.take(opening)
-        out = [self.term(0)]
-        while self.tokens[self.at][1] == ",":
-            self.at += 1
-            out.append(self.term(0))
-        self.take(closing)
-        return tuple(out)
-
-
-@lru_cache(maxsize=1 << 16)
-def parse(text: str) -> Expr:
-    """The tree of a text; equal texts are parsed once. Raises ExprError with the column of the fault."""
-    if len(text) > MAX_TEXT:
-        raise ExprError(f"expression longer than {MAX_TEXT} characters")
-    if text.isidentifier() and text.isascii() and text not in ("true", "false", "and", "or", "not"):
-        return Var(text)
-    return _Parser(text).whole()
+def _made(cls: type[_T], key: tuple[Any, ...], fields: tuple[str, ...], values: tuple[Any, ...]) -> _T:
+    found: _T | None = _TABLE.get(key)
+    if found is not None:
+        return found
+    if len(_TABLE) >= _FULL:
+        _TABLE.clear()
+    e = object.__new__(cls)
+    _set(e, "_key", key)
+    _set(e, "_hash", hash(key))
+    _set(e, "_text", None)
+    for name, value in zip(fields, values, strict=True):
+        _set(e, name, value)
+    return _TABLE.setdefault(key, e)
 
 
 def as_expr(value: ExprLike) -> Expr:
     """A term of anything that can stand for one: a term, a number, or text of the grammar."""
     if isinstance(value, Expr):
         return value
-    return parse(value) if isinstance(value, str) else Const(value)
+    if not isinstance(value, str):
+        return Const(value)
+    from amk.dsl.text import parse
+
+    return parse(value)
 
 
 # ------------------------------------------------------------------------------------------- construct and traverse

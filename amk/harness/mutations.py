@@ -12,8 +12,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from amk.dsl.expr import Apply, Const, Elem, Expr, ExprError, parse, parts
+from amk.dsl.expr import Apply, Const, Elem, Expr, ExprError, parts
 from amk.dsl.kernel import KernelDescriptor
+from amk.dsl.text import parse
 
 __all__ = ["MUTATIONS", "mutate"]
 

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amk.dsl.evaluate import function_of
-from amk.dsl.expr import BINARY, Apply, Const, Elem, ExprError, Var, apply, both, cdiv, parse, select, subst
+from amk.dsl.expr import BINARY, Apply, Const, Elem, ExprError, Var, apply, both, cdiv, select, subst
+from amk.dsl.text import parse
 
 names = st.sampled_from(["x", "bx", "t", "n", "k0"])
 leaves = st.one_of(

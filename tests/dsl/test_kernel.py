@@ -8,8 +8,9 @@ import time
 import pytest
 
 from amk.dsl.builder import KernelBuilder
-from amk.dsl.expr import Elem, cdiv, parse
+from amk.dsl.expr import Elem, cdiv
 from amk.dsl.kernel import KernelDescriptor, walk
+from amk.dsl.text import parse
 from amk.errors import DescriptorError
 
 

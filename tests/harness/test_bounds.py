@@ -8,9 +8,10 @@ import sys
 import pytest
 
 from amk.dsl.builder import KernelBuilder
-from amk.dsl.expr import Apply, Const, Var, apply, both, cdiv, maximum, minimum, parse, select
+from amk.dsl.expr import Apply, Const, Var, apply, both, cdiv, maximum, minimum, select
 from amk.dsl.layout import Swizzle
 from amk.dsl.target import Target
+from amk.dsl.text import parse
 from amk.harness.affine import Facts
 from amk.harness.check import check
 from amk.harness.context import Context

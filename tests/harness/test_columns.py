@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amk.dsl.evaluate import function_of
-from amk.dsl.expr import Apply, Const, Expr, Var, parse
+from amk.dsl.expr import Apply, Const, Expr, Var
+from amk.dsl.text import parse
 from amk.harness.columns import Columns, Tables
 
 LEAVES = st.one_of(st.integers(-9, 9).map(Const), st.booleans().map(Const), st.sampled_from("tnk").map(Var))

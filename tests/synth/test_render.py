@@ -20,10 +20,11 @@ from hypothesis import strategies as st
 
 from amk.dsl import nodes
 from amk.dsl.builder import KernelBuilder
-from amk.dsl.expr import Const, apply, parse
+from amk.dsl.expr import Const, apply
 from amk.dsl.instructions import ROWS
 from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.nodes import Fence, Store, Sync
+from amk.dsl.text import parse
 from amk.errors import InternalError
 from amk.harness.check import certify
 from amk.synth import render as module
