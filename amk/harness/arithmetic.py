@@ -1,16 +1,26 @@
-"""Claims about the arithmetic inside expressions: no 32-bit overflow, and operands for which C and Python agree."""
+"""Claims about the arithmetic inside expressions: no 32-bit overflow, and operands for which C and Python agree.
+
+`//`, `%` and `>>` round down in Python and towards zero (or as they like) in C, so their left operands must not be
+negative. `cdiv` is printed as a function that rounds up for every dividend (`prelude/arith.cuh`), so only its divisor
+has a claim, and no quotient by a divisor of at least 1 is larger than its dividend.
+"""
 
 from __future__ import annotations
 
-from amk.dsl.expr import Apply, Const, Expr, Var, apply, negate, parts
+from typing import Literal
+
+from amk.dsl.expr import Apply, Const, Expr, Var, apply, names, negate, parts, subst
 from amk.dsl.infer import infer, variable_types
 from amk.harness.bounds import Prover, has_elements, minus
 from amk.harness.intervals import of_dtype
 
 __all__ = ["Arithmetic"]
 
-GROWING = frozenset(("+", "-", "*", "neg", "<<", "cdiv"))
+GROWING = frozenset(("+", "-", "*", "neg", "<<"))
 DIVIDING = frozenset(("//", "%", "cdiv"))
+INTEGERS = frozenset(("i8", "i32", "i64", "int", "u8", "u32", "u64"))
+# Which sums and products must fit their type: all; all but those of data; those that are done in 32 bits.
+Sums = Literal["all", "indices", "narrow"]
 
 
 class Arithmetic:
@@ -24,45 +34,57 @@ class Arithmetic:
 
     def value(self, e: Expr, at: str) -> None:
         """As `check`, without the sums of data (elements), which may wrap as their author likes."""
-        self.check(e, at, data=False)
+        self.check(e, at, sums="indices")
 
-    def check(self, e: Expr, at: str, *, data: bool = True) -> None:
+    def strides(self) -> None:
+        """The claims of every stride that the device computes, as it is printed: in 64 bits but under narrow casts.
+
+        Its product over the later extents needs no claim of its own: a tensor that large cannot be handed over.
+        """
+        for i, p in enumerate(self.kernel.params):
+            for e in self.kernel.strides_of(p) if p.shape else ():
+                wide = {n: apply("i64", n) for n in names(e) if self.types.get(n) not in ("i64", "u64")}
+                self.check(subst(e, wide), f"/params/{i}", sums="narrow")
+
+    def check(self, e: Expr, at: str, *, sums: Sums = "all") -> None:
         """Every claim of the expression."""
         if isinstance(e, (Var, Const)):
             return
         if isinstance(e, Apply) and e.op in ("select", "and", "or"):
-            self._guarded(e, at, data)
+            self._guarded(e, at, sums)
             return
         for x in parts(e):
-            self.check(x, at, data=data or not isinstance(e, Apply))
+            self.check(x, at, sums=sums if isinstance(e, Apply) else "all")
         if isinstance(e, Apply):
-            self._claims(e, at, data)
+            self._claims(e, at, sums)
 
-    def _guarded(self, e: Apply, at: str, data: bool) -> None:
+    def _guarded(self, e: Apply, at: str, sums: Sums) -> None:
         """Branches of a selection, and what stands right of `and` and `or`, are evaluated under a condition."""
         cond, *rest = e.args
-        self.check(cond, at, data=data)
+        self.check(cond, at, sums=sums)
         inlined = self.p.inline(cond)
         sides = (inlined, negate(inlined)) if e.op == "select" else (inlined if e.op == "and" else negate(inlined),)
         for x, side in zip(rest, sides, strict=True):
             mark = self.p.mark()
             self.p.assume(side)
-            self.check(x, at, data=data)
+            self.check(x, at, sums=sums)
             self.p.back(mark)
 
-    def _claims(self, e: Apply, at: str, data: bool) -> None:
+    def _claims(self, e: Apply, at: str, sums: Sums) -> None:
         if e.op in DIVIDING or e.op in ("<<", ">>"):
             self._operands(e, at)
-        if (e.op in GROWING or e.op in ("i32", "u32")) and (data or not has_elements(e)):
-            self._fits(e, at)
+        if (e.op in GROWING or e.op in ("i32", "u32")) and (sums != "indices" or not has_elements(e)):
+            self._fits(e, at, sums)
 
     def _operands(self, e: Apply, at: str) -> None:
-        if infer(e, self.types, self.kernel) not in ("i32", "i64", "int", "u32", "u64", "i8", "u8"):
+        dtype = infer(e, self.types, self.kernel)
+        if dtype not in INTEGERS:
             return
         a, b = self.p.inline(e.args[0]), self.p.inline(e.args[1])
         if e.op in DIVIDING:
             self._sign(minus(b, 1), f"{e.args[1]} in {e} can be zero or negative", f"{e.args[1]} >= 1", at)
-            self._sign(a, f"{e.args[0]} in {e} can be negative", f"{e.args[0]} >= 0", at)
+            if e.op != "cdiv" or dtype[0] == "u":  # a negative unsigned dividend would be a large one on the device
+                self._sign(a, f"{e.args[0]} in {e} can be negative", f"{e.args[0]} >= 0", at)
             return
         top = 63 if infer(e.args[0], self.types, self.kernel) in ("i64", "u64") else 31
         self._sign(b, f"the shift {e.args[1]} in {e} can be negative", f"{e.args[1]} >= 0", at)
@@ -73,7 +95,7 @@ class Arithmetic:
         hint = "C and mathematics agree on //, % and shifts only for such operands; clamp with max or select"
         self.p.require("AMK208", at, goal, claim, message, hint)
 
-    def _fits(self, e: Apply, at: str) -> None:
+    def _fits(self, e: Apply, at: str, sums: Sums) -> None:
         inlined = self.p.inline(e.args[0] if e.op in ("i32", "u32") else e)
         if inlined in self._safe:
             return
@@ -81,11 +103,11 @@ class Arithmetic:
         if e.op in ("i32", "u32") and infer(e.args[0], self.types, self.kernel) in ("f32", "f64", "float"):
             return
         dtype = "i32" if dtype == "int" else dtype
+        if sums == "narrow" and dtype not in ("i32", "u32"):
+            return
         lo, hi = of_dtype(dtype)
         if hi >= 1 << 64 and dtype != "u64":
             return  # floating point
-        if e.op == "cdiv":
-            inlined = minus(apply("+", *(self.p.inline(a) for a in e.args)), 1)
         self._between(e, inlined, lo, hi, dtype, at)
 
     def _between(self, e: Apply, inlined: Expr, lo: int, hi: int, dtype: str, at: str) -> None:

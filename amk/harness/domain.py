@@ -21,7 +21,8 @@ def assumptions(kernel: KernelDescriptor) -> list[tuple[str, Expr]]:
 
 
 def check_domain(p: Prover) -> bool:
-    """Some sizes satisfy ranges, divisors and assumptions (else everything would be proved)."""
+    """Some sizes satisfy ranges, divisors and assumptions (else everything would be proved); then, the strides."""
+    from amk.harness.arithmetic import Arithmetic
     from amk.harness.bounds import Finding
 
     for name, (lo, hi) in p.sizes.items():
@@ -41,6 +42,7 @@ def check_domain(p: Prover) -> bool:
             return False
     for f in terms:
         p.assume(f)
+    Arithmetic(p).strides()
     return True
 
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from amk.dsl.evaluate import function_of
-from amk.dsl.expr import BUILTINS, Expr, Var
+from amk.dsl.expr import BUILTINS, Apply, Expr, Var, parts
 from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.nodes import For, If, Let, Param, Statement
 from amk.dsl.types import DTYPES
 from amk.errors import ArgumentError
 from amk.harness.interp_registers import poison
 
-__all__ = ["arguments", "complete", "estimate_lane_ops", "evaluate", "grid_of", "tensor_bytes"]
+__all__ = ["arguments", "complete", "estimate_lane_ops", "evaluate", "grid_of", "rounded_down", "tensor_bytes"]
 
 UNKNOWN_TRIPS = 16
 
@@ -25,6 +25,19 @@ def evaluate(e: Expr, sizes: Mapping[str, Any]) -> int:
     """The integer value of a term over the sizes."""
     names = tuple(sorted(n for n, v in sizes.items() if isinstance(v, (int, np.integer))))
     return int(function_of((e,), names)(*(int(sizes[n]) for n in names))[0])
+
+
+def rounded_down(e: Expr, sizes: Mapping[str, Any]) -> Iterator[Apply]:
+    """The divisions of a negative number in a term over the sizes: C, which computes it, rounds them up."""
+    if isinstance(e, Apply) and e.op == "select":
+        cond, yes, no = e.args
+        yield from rounded_down(cond, sizes)
+        yield from rounded_down(yes if evaluate(cond, sizes) else no, sizes)
+        return
+    for x in parts(e):
+        yield from rounded_down(x, sizes)
+    if isinstance(e, Apply) and e.op in ("//", "%", ">>") and evaluate(e.args[0], sizes) < 0:
+        yield e
 
 
 def grid_of(kernel: KernelDescriptor, sizes: Mapping[str, Any]) -> tuple[int, int, int]:

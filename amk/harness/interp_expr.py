@@ -39,7 +39,7 @@ def _guarded(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 _OPS: dict[str, Callable[..., Any]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": np.true_divide, "//": _guarded(operator.floordiv),
     "%": _guarded(operator.mod), "&": operator.and_, "|": operator.or_, "^": operator.xor,
-    "cdiv": _guarded(lambda a, b: -(-a // b)), "min": np.minimum, "max": np.maximum,
+    "cdiv": _guarded(lambda a, b: a // b + (a % b != 0)), "min": np.minimum, "max": np.maximum,
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
     "neg": operator.neg,
 }  # fmt: skip
@@ -184,22 +184,25 @@ class Compiler:
 
     def _shift(self, e: Apply, args: list[Value], joined: str) -> Value:
         first, second = args
-        left = e.op == "<<"
+        left, top = e.op == "<<", 63 if self.type_of(e.args[0]) in ("i64", "u64") else 31
 
         def shift(m: Machine) -> Any:
             a, n = first(m), second(m)
             if self.detect:
-                m.check((np.asarray(n) < 0) | (np.asarray(n) > 63), "overflow", f"shift count outside 0..63 in {e}")
+                m.check((np.asarray(n) < 0) | (np.asarray(n) > top), "overflow", f"shift count outside 0..{top} in {e}")
+                m.check(np.asarray(a) < 0, "overflow", f"a negative number is shifted in {e}", value=a)
             return a << n if left else a >> n
 
         return self._checked(shift, joined, e)
 
     def _division(self, e: Apply, first: Value, second: Value) -> Value:
-        op = _OPS[e.op]
+        """Checks the operands for which C differs; `cdiv` rounds up there as here, whatever the dividend's sign."""
+        op, any_sign = _OPS[e.op], e.op == "cdiv"
 
         def divide(m: Machine) -> Any:
             a, b = first(m), second(m)
-            m.check((np.asarray(a) < 0) | (np.asarray(b) <= 0), "overflow", f"negative or zero operand of {e}", value=a)
+            bad = (np.asarray(b) <= 0) | (np.asarray(a) < 0 if not any_sign else np.False_)
+            m.check(bad, "overflow", f"negative or zero operand of {e}", value=a)
             return op(a, b)
 
         return divide

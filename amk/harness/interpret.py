@@ -18,7 +18,16 @@ from amk.dsl.kernel import KernelDescriptor, walk
 from amk.dsl.nodes import Param
 from amk.dsl.types import DTYPES, nbytes
 from amk.errors import ArgumentError, Refused
-from amk.harness.interp_args import arguments, complete, estimate_lane_ops, evaluate, grid_of, shape_of, tensor_bytes
+from amk.harness.interp_args import (
+    arguments,
+    complete,
+    estimate_lane_ops,
+    evaluate,
+    grid_of,
+    rounded_down,
+    shape_of,
+    tensor_bytes,
+)
 from amk.harness.interp_fault import FAMILIES, Fault, FaultKind
 from amk.harness.interp_machine import Machine
 from amk.harness.interp_memory import GlobalMemory, unwritten
@@ -97,12 +106,22 @@ def _program(
     scalars = {p.name: _scalar(p, args) for p in kernel.scalars}
     arrays = {p.name: _array(p, args, scalars) for p in kernel.tensors}
     strides = {p.name: tuple(evaluate(s, scalars) for s in kernel.strides_of(p)) for p in kernel.tensors}
+    if detect:
+        _exact_strides(kernel, scalars)
     tensors = GlobalMemory(arrays, strides)
     if coverage:
         tensors.counts = {
             p.name: np.zeros(arrays[p.name].size, np.int64) for p in kernel.tensors if p.access == "write"
         }
     return Program(kernel, detect, grid_of(kernel, scalars), scalars, tensors, budget, seed)
+
+
+def _exact_strides(kernel: KernelDescriptor, scalars: Mapping[str, Any]) -> None:
+    """The device computes the strides again, in C."""
+    for i, p in enumerate(kernel.params):
+        for e in kernel.strides_of(p) if p.shape else ():
+            for wrong in rounded_down(e, scalars):
+                raise Fault("overflow", f"negative operand of {wrong}", pointer=f"/params/{i}")
 
 
 def _scalar(p: Param, args: Mapping[str, Any]) -> Any:

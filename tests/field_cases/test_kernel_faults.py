@@ -414,21 +414,23 @@ def test_a15_rows_on_the_fast_index_are_uncoalesced() -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------------ A17
-def by_count(*, extra: int = 0) -> KernelDescriptor:
-    """Thread t takes ceil(max(n - t, 0) / 128) steps (and `extra`) and reads x[t + 128 i]."""
+def by_count(*, extra: int = 0, clamp: bool = False) -> KernelDescriptor:
+    """Thread t takes ceil((n - t) / 128) steps (and `extra`) and reads x[t + 128 i]; n - t can be negative."""
     k = KernelBuilder("by_count", target="sm_80", threads=128)
     n = k.size("n")
     x, a = k.tensor("x", "f32", (n,)), k.registers("a", "f32", (1,))
-    with k.loop("i", 0, cdiv(maximum(n - k.t, 0), 128) + extra) as i:
+    left = maximum(n - k.t, 0) if clamp else n - k.t
+    with k.loop("i", 0, cdiv(left, 128) + extra) as i:
         k.load(a[0], x[k.t + i.var * 128])
     return k.finish(grid=(1,))
 
 
 def test_a17_in_bounds_by_loop_count() -> None:
     """A17: the loop's count alone keeps the index in range; one step more does not."""
-    accepted(by_count())
-    d = rejected(by_count(extra=1), "AMK201")
-    assert d.confirmed and "x" in d.message
+    for clamp in (False, True):
+        accepted(by_count(clamp=clamp))
+        d = rejected(by_count(extra=1, clamp=clamp), "AMK201")
+        assert d.confirmed and "x" in d.message
 
 
 def test_a17_rows_from_the_end() -> None:

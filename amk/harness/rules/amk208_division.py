@@ -17,7 +17,8 @@ class Division(Rule):
     """Divisors are positive, dividends and shifted values not negative, shift counts below the width.
 
     Why:    C rounds towards zero where mathematics rounds down, and a division by zero or a long shift means nothing.
-    Proof:  One claim an operand under the guards that stand around it.
+            `cdiv` of signed integers rounds up on both sides, so its dividend may have any sign.
+    Proof:  One claim an operand under the guards that stand around it, in statements and in the strides of tensors.
     Bad:    `(i - n) // 2`.
     Good:   `max(i - n, 0) // 2`, or a guard.
     Source: ISO C, 6.5.5 and 6.5.7
