@@ -205,7 +205,8 @@ def _made(cls: type[_T], key: tuple[Any, ...], fields: tuple[str, ...], values: 
     _set(e, "_text", None)
     for name, value in zip(fields, values, strict=True):
         _set(e, name, value)
-    return _TABLE.setdefault(key, e)
+    _TABLE[key] = e
+    return e
 
 
 def as_expr(value: ExprLike) -> Expr:

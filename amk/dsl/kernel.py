@@ -15,8 +15,9 @@ from typing import Annotated, Any, Literal, NoReturn
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from amk.dsl.expr import Const, Elem, Expr, ExprError, subst
+from amk.dsl.fields import Ex, Name, whole
 from amk.dsl.layout import extent, offset
-from amk.dsl.nodes import Barrier, Buffer, Ex, Name, Node, Param, Statement, Stmt, TensorMap
+from amk.dsl.nodes import Barrier, Buffer, Node, Param, Statement, Stmt, TensorMap
 from amk.dsl.types import nbytes
 from amk.errors import DescriptorError
 
@@ -44,10 +45,10 @@ class KernelDescriptor(Node):
     format: Literal[1] = 1
     name: Name
     target: Annotated[str, Field(max_length=32, pattern=r"^sm_\d{2,3}[af]?$")]
-    threads: Annotated[int, Field(ge=1, le=1 << 20)]
-    cluster: Annotated[int, Field(ge=1, le=16)] = 1
-    min_blocks: Annotated[int, Field(ge=1, le=32)] = 1
-    spill_bytes: Annotated[int, Field(ge=0, le=1 << 16)] = 0
+    threads: Annotated[int, whole(1, 1 << 20)]
+    cluster: Annotated[int, whole(1, 16)] = 1
+    min_blocks: Annotated[int, whole(1, 32)] = 1
+    spill_bytes: Annotated[int, whole(0, 1 << 16)] = 0
     grid: Annotated[tuple[Ex, ...], Field(min_length=1, max_length=3)]
     params: tuple[Param, ...] = ()
     maps: tuple[TensorMap, ...] = ()

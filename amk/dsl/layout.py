@@ -13,10 +13,11 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from amk.dsl.expr import Const, Expr, ExprLike, apply, as_expr
+from amk.dsl.fields import whole
 
 __all__ = ["Fragment", "Layout", "Padded", "Strided", "Swizzle", "extent", "offset", "row_major"]
 
-_Small = Annotated[int, Field(ge=0, le=1 << 20)]
+_Small = Annotated[int, whole(0, 1 << 20)]
 
 
 class _Layout(BaseModel):
@@ -44,9 +45,9 @@ class Swizzle(_Layout):
     """
 
     kind: Literal["swizzle"] = "swizzle"
-    bits: Annotated[int, Field(ge=1, le=5)]
-    base: Annotated[int, Field(ge=0, le=8)]
-    shift: Annotated[int, Field(ge=1, le=12)]
+    bits: Annotated[int, whole(1, 5)]
+    base: Annotated[int, whole(0, 8)]
+    shift: Annotated[int, whole(1, 12)]
 
 
 Layout = Annotated[Strided | Padded | Swizzle, Field(discriminator="kind")]

@@ -2,48 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, Field
 
-from amk.dsl.expr import Const, Elem, Expr, as_expr
+from amk.dsl.expr import Const
+from amk.dsl.fields import Ex, Extent, Flag, Int64, Name, Place, Ref, Width, whole
 from amk.dsl.layout import Layout
-from amk.dsl.names import check_name
 from amk.dsl.types import Access, DTypeName, Queue, Scope
 
 __all__ = [
-    "Arrive", "Assume", "Atomic", "Barrier", "Buffer", "Call", "Carry", "Commit", "Ex", "Fence", "For", "If", "Let",
-    "Load", "Name", "Node", "Param", "Ref", "Role", "Statement", "Stmt", "Store", "Sync", "Team", "TensorMap", "Wait",
+    "Arrive", "Assume", "Atomic", "Barrier", "Buffer", "Call", "Carry", "Commit", "Fence", "For", "If", "Let", "Load",
+    "Node", "Param", "Role", "Statement", "Stmt", "Store", "Sync", "Team", "TensorMap", "Wait",
 ]  # fmt: skip
-
-
-def _term(value: Any) -> Expr:
-    if isinstance(value, (Expr, str, int, float)):
-        return as_expr(value)
-    raise ValueError("an expression is a string, a number or a term")
-
-
-def _operand(value: Any) -> Elem:
-    e = _term(value)
-    if isinstance(e, Elem):
-        return e
-    raise ValueError(f"an operand is an element such as 'a[i, j]', not {str(e)[:40]!r}")
-
-
-_TEXT = {"anyOf": [{"type": "string", "maxLength": 65536}, {"type": "number"}, {"type": "boolean"}]}
-Ex = Annotated[
-    Any, BeforeValidator(_term), PlainSerializer(str),
-    WithJsonSchema({**_TEXT, "description": "an expression, such as 'by*128 + ty*8 + i'"}),
-]  # fmt: skip
-Ref = Annotated[
-    Any, BeforeValidator(_operand), PlainSerializer(str),
-    WithJsonSchema({"type": "string", "maxLength": 65536, "description": "an element, such as 'a[i, j]'"}),
-]  # fmt: skip
-Name = Annotated[str, AfterValidator(check_name), Field(max_length=64, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-Int64 = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
-Extent = Annotated[int, Field(ge=1, le=2**31 - 1)]
-Width = Literal[1, 2, 4, 8, 16]
-Place = Annotated[str, Field(max_length=256)]
 
 
 class Node(BaseModel):
@@ -65,7 +36,7 @@ class Param(Node):
     dtype: DTypeName
     min: Int64 = 0
     max: Int64 = 2**31 - 1
-    multiple_of: Annotated[int, Field(ge=1, le=2**31 - 1)] = 1
+    multiple_of: Annotated[int, whole(1, 2**31 - 1)] = 1
     shape: tuple[Ex, ...] | None = None
     strides: tuple[Ex, ...] | None = None
     access: Access = "read"
@@ -116,7 +87,7 @@ class Let(Node):
     dtype: DTypeName = "i32"
     value: Ex | None = None
     view: Ref | None = None
-    uniform: bool = False
+    uniform: Flag = False
     at: Place | None = None
 
 
@@ -181,7 +152,7 @@ class For(Node):
     lo: Ex = Const(0)
     hi: Ex
     step: Ex = Const(1)
-    unroll: Literal["full"] | Annotated[int, Field(ge=1, le=1024)] = 1
+    unroll: Literal["full"] | Annotated[int, whole(1, 1024)] = 1
     carry: tuple[Carry, ...] = ()
     until: Ex | None = None
     body: tuple[Stmt, ...]
@@ -218,9 +189,9 @@ class Sync(Node):
 
     kind: Literal["sync"] = "sync"
     scope: Scope = "block"
-    id: Annotated[int, Field(ge=0, le=15)] = 0
-    threads: Annotated[int, Field(ge=0, le=1024)] = 0
-    relaxed: bool = False
+    id: Annotated[int, whole(0, 15)] = 0
+    threads: Annotated[int, whole(0, 1024)] = 0
+    relaxed: Flag = False
     at: Place | None = None
 
 
@@ -255,7 +226,7 @@ class Wait(Node):
 
     kind: Literal["wait"] = "wait"
     queue: Queue | None = None
-    pending: Annotated[int, Field(ge=0, le=64)] = 0
+    pending: Annotated[int, whole(0, 64)] = 0
     barrier: Ref | None = None
     parity: Ex | None = None
     at: Place | None = None

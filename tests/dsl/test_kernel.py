@@ -118,3 +118,12 @@ def _time(text: str) -> float:
     start = time.perf_counter()
     _ = KernelDescriptor.from_json(text).hash
     return time.perf_counter() - start
+
+
+@pytest.mark.parametrize("value", [True, 1.0, "256", None, [256], 2**40])
+def test_a_whole_number_is_nothing_else(value: object) -> None:
+    """What JSON writes as a string, a fraction or a truth value is no count."""
+    data = json.loads(sample().to_json())
+    data["threads"] = value
+    with pytest.raises(DescriptorError, match="/threads"):
+        KernelDescriptor.from_json(json.dumps(data))
