@@ -15,7 +15,7 @@ from math import gcd
 from typing import Any
 
 from amk.dsl.evaluate import function_of
-from amk.dsl.expr import Apply, Elem, Expr, Var, apply, names, parts, subst, subterms
+from amk.dsl.expr import Apply, Const, Elem, Expr, Var, apply, names, parts, subst, subterms
 from amk.dsl.instructions import ROWS
 from amk.dsl.kernel import KernelDescriptor, expressions, walk
 from amk.dsl.layout import Strided, Swizzle, offset
@@ -143,12 +143,13 @@ class Program:
         self.lets: dict[str, Expr] = {}
         self.pointers: dict[int, str] = {}
         self.thread_loops: dict[str, Expr] = {}  # by loop variable: the condition that a thread takes part in a round
+        self.fixed: dict[str, range] = {}  # by loop variable: its values, where constants bound it
         for pointer, s in walk(kernel.body):
             self.pointers[id(s)] = pointer
             if s.kind == "let" and s.value is not None:
                 self.lets[s.name] = subst(s.value, self.lets)
             elif s.kind == "for":
-                self._thread_loop(s)
+                self._bounds(s)
         self.rounds: dict[int, int] = {}  # by loop: the most iterations walked
         self._why: dict[Expr, str] = {}
         self._inlined: dict[Expr, Expr] = {}
@@ -160,9 +161,11 @@ class Program:
         self.tainted: frozenset[str] = self._taint()
         self.cell = self._cell()
 
-    def _thread_loop(self, s: For) -> None:
-        """A loop whose bounds depend on the thread: its variable becomes `lo + round * step`, as a Let."""
+    def _bounds(self, s: For) -> None:
+        """Constant bounds give the values; bounds that depend on the thread, the Let `lo + round * step`."""
         lo, hi, step = (subst(e, self.lets) for e in (s.lo, s.hi, s.step))
+        if isinstance(lo, Const) and isinstance(hi, Const) and isinstance(step, Const) and int(step.value) > 0:
+            self.fixed[s.var] = range(int(lo.value), int(hi.value), int(step.value))
         if "t" in names(lo) | names(hi):
             if "t" in names(step):
                 raise Unsupported(f"a loop whose step {s.step} depends on the thread", self.pointers[id(s)])

@@ -17,10 +17,11 @@ from amk.dsl.expr import Expr
 from amk.dsl.instructions import ROWS
 from amk.dsl.kernel import walk
 from amk.dsl.nodes import Buffer, Statement
-from amk.harness.cutoff import check_trips, samples
+from amk.harness.cutoff import samples
 from amk.harness.events import Env, Footprint, Operand, Program, Unsupported, bits, free_terms
 from amk.harness.initial import uninitialised_registers
 from amk.harness.interval import Fault, Interval, Run, Second, conflict
+from amk.harness.ring import check_trips, trip_limit
 
 if TYPE_CHECKING:
     from amk.harness.context import Context
@@ -76,8 +77,9 @@ def _simulate(p: Program, result: OrderResult) -> None:
     if not any(map(p.matters, p.kernel.body)):
         return
     memo: dict[Any, Any] = {}
+    trips = trip_limit(p)
     found = len(result.faults)
-    for sizes in samples(p):
+    for sizes in samples(p, trips):
         result.samples += 1
         walk = Walk(p, memo, result)
         try:
@@ -87,7 +89,7 @@ def _simulate(p: Program, result: OrderResult) -> None:
             result.add(stop.fault)
         if len(result.faults) > found:
             return
-    check_trips(p)
+    check_trips(p, trips)
 
 
 class Walk:

@@ -1,0 +1,255 @@
+"""Loops over a size: how many iterations stand for every trip count (the argument is in `amk/harness/cutoff.py`).
+
+In: a Program. Out: the trip count up to which such loops must be walked, and afterwards whether they were.
+A loop qualifies where its variable reaches addresses and conditions in two ways only: under `% c`, or as a carried
+value that goes round, which is a function of the iteration modulo the period P; or in a comparison that is linear in
+the iteration and turns within a proved number of iterations of the first (S) or of the last (E). All else is refused.
+"""
+
+from __future__ import annotations
+
+from math import gcd, lcm
+from typing import Any
+
+from amk.dsl.evaluate import function_of
+from amk.dsl.expr import BUILTINS, COMPARISONS, Apply, Const, Expr, Var, names, parts, subst, subterms
+from amk.dsl.kernel import expressions, walk
+from amk.dsl.nodes import For
+from amk.harness.affine import Facts, Poly, scaled_sum
+from amk.harness.events import Env, Program, Unsupported
+from amk.harness.intervals import Interval
+from amk.harness.sizes import BLOCKS, GRID, closure
+
+__all__ = ["check_trips", "trip_limit"]
+
+_LIMIT = 160  # iterations walked for one loop; a longer ring or look-ahead is refused
+_DISTANCES: tuple[int, ...] = (*range(9), 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128)
+_J = Var("#j")  # the iteration, counted from zero
+
+
+def trip_limit(p: Program) -> int:
+    """2P + S + E + G + 2 over the loops over a size, G the most groups that a wait leaves; 0 where there is no loop."""
+    period, first, last, found = 1, 0, 0, False
+    for pointer, s in walk(p.kernel.body):
+        if s.kind == "for" and p.matters(s) and symbolic(p, s):
+            found = True
+            _no_inner(p, s, pointer)
+            ring = _Ring(p, s, pointer)
+            ring.scan()
+            period, first, last = lcm(period, ring.period), max(first, ring.first), max(last, ring.last)
+    groups = max((s.pending for _, s in walk(p.kernel.body) if s.kind == "wait"), default=0)
+    limit = 2 * period + first + last + groups + 2 if found else 0
+    if limit > _LIMIT:
+        said = f"a ring of {period} slots and a look-ahead of {first + last} iterations"
+        raise Unsupported(f"{said}: more than {_LIMIT} iterations would have to be walked")
+    return limit
+
+
+def check_trips(p: Program, limit: int) -> None:
+    """The walk must have run each loop over a size through the cutoff, or through all that its bounds allow."""
+    for pointer, s in walk(p.kernel.body):
+        if s.kind == "for" and p.matters(s) and symbolic(p, s):
+            found = p.rounds.get(id(s), 0)
+            if found < limit and not _bounded(p, s, found):
+                raise Unsupported(f"a trip count of {limit} or more, which no size tried gives to {s.var}", pointer)
+
+
+def _bounded(p: Program, s: Any, found: int) -> bool:
+    """Whether a constant in a `min`, or the largest sizes, keep the trip count at what was walked."""
+    lo, hi, step = (p.inline(e) for e in (s.lo, s.hi, s.step))
+    tops = [x for x in hi.args if isinstance(x, Const)] if isinstance(hi, Apply) and hi.op == "min" else []
+    if isinstance(lo, Const) and isinstance(step, Const):
+        first, by = int(lo.value), int(step.value)
+        if any(len(range(first, int(x.value), by)) <= found for x in tops):
+            return True
+    used = closure(p, names(lo) | names(hi) | names(step))
+    small = all(q.max <= 4096 for q in p.kernel.scalars if q.name in used)
+    return small and not used & {"t", *BLOCKS} and _walked_max(p, s) <= found
+
+
+def _walked_max(p: Program, s: Any) -> int:
+    """Iterations at the largest sizes."""
+    env: Env = {q.name: q.max // q.multiple_of * q.multiple_of for q in p.kernel.scalars} | {"bx": 0, "by": 0, "bz": 0}
+    env |= dict(zip(("gx", "gy", "gz"), (p.value(e, env) for e in p.kernel.grid3), strict=True))
+    return len(range(p.value(s.lo, env), p.value(s.hi, env), p.value(s.step, env)))
+
+
+def symbolic(p: Program, s: Any) -> bool:
+    used = frozenset().union(*(names(p.inline(e)) for e in (s.lo, s.hi, s.step)))
+    return bool(used & ({x.name for x in p.kernel.scalars} | set(BUILTINS) - {"t"}))
+
+
+def _no_inner(p: Program, s: Any, pointer: str) -> None:
+    inner = next((q for q, x in walk(s.body, pointer) if x.kind == "for" and p.matters(x) and symbolic(p, x)), None)
+    if inner is not None:
+        raise Unsupported("a loop over a size inside a loop over a size, both with shared memory or barriers", inner)
+    for q, x in walk(s.body, pointer):
+        if x.kind == "for" and p.matters(x) and s.var in names(p.inline(x.lo)) | names(p.inline(x.hi)):
+            raise Unsupported(f"an inner trip count that depends on {s.var}", q)
+
+
+class _Ring:
+    """How the variable of one symbolic loop, and what it carries, reach addresses and conditions."""
+
+    def __init__(self, p: Program, s: For, pointer: str) -> None:
+        self.p, self.s, self.pointer = p, s, pointer
+        self.period, self.first, self.last = 1, 0, 0
+        self.steps: dict[str, int] = {}  # names that grow by a constant each iteration
+        self.cycles: dict[str, Interval] = {}  # carried names that go round, with their least and greatest value
+        self._carried()
+        mine = {s.var, s.var + "#", *(c.name for c in s.carry)}
+        self.moving = frozenset(mine - self.cycles.keys())
+        self._facts: Facts | None = None
+
+    def _carried(self) -> None:
+        step = self.p.inline(self.s.step)
+        if isinstance(step, Const):
+            self.steps[self.s.var] = int(step.value)
+        for c in self.s.carry:
+            grows = _increment(self.p.inline(c.next), c.name)
+            if grows is not None:
+                self.steps[c.name] = grows
+            elif c.name not in self.p.tainted:
+                self._cycle(c)
+
+    def _cycle(self, c: Any) -> None:
+        """A carried value that depends on itself alone comes round after a start of its own."""
+        init, following = self.p.inline(c.init), self.p.inline(c.next)
+        if not isinstance(init, Const) or names(following) - {c.name}:
+            return
+        f, v = function_of((following,), (c.name,)), init.value
+        seen: list[Any] = []
+        while v not in seen and len(seen) < 128:
+            seen.append(v)
+            (v,) = f(v)
+        if v in seen:
+            self.first = max(self.first, seen.index(v))
+            self.period = lcm(self.period, len(seen) - seen.index(v))
+            self.cycles[c.name] = min(seen), max(seen)
+
+    # -- terms ------------------------------------------------------------------------------------------------------
+    def scan(self) -> None:
+        """Finds P, S and E; Unsupported where an address or a condition follows the loop in another way."""
+        inside = {id(x) for _, x in walk(self.s.body)}
+        for pointer, x in walk(self.p.kernel.body):
+            if x is self.s:
+                continue
+            compared = id(x) in inside  # what is carried can be read after the loop, where its value has no bound
+            for o in self.p.operands(x):
+                for e in self.p.kernel.resolve(o.ref).index:
+                    self._scan(self.p.inline(e), pointer, False)
+                if x.kind == "load" and x.when is not None and not self.p.data(x.when):
+                    self._scan(self.p.inline(x.when), pointer, compared)
+            if x.kind in ("for", "if") and self.p.matters(x):
+                for _, e in expressions(x):
+                    self._scan(self.p.inline(e), pointer, compared and x.kind == "if")
+
+    def _scan(self, e: Expr, pointer: str, condition: bool) -> None:
+        if not names(e) & self.moving:
+            return
+        if isinstance(e, Apply) and (n := _modulus(e)):
+            return self._turn(e, n, pointer)
+        if isinstance(e, Apply) and e.op in COMPARISONS and condition and not self._nested(e):
+            return self._compare(e, pointer)
+        if isinstance(e, Var) or not parts(e):
+            raise Unsupported(f"{e} of a loop over a size stands in a shared address or condition without % ", pointer)
+        for x in parts(e):
+            self._scan(x, pointer, condition)
+
+    def _nested(self, e: Expr) -> bool:
+        return any(isinstance(x, Apply) and _modulus(x) and names(x) & self.moving for x in subterms(e))
+
+    def _turn(self, e: Apply, n: int, pointer: str) -> None:
+        for x in subterms(e.args[0]):
+            if isinstance(x, Apply) and x.op == "//" and isinstance(x.args[1], Const):
+                n *= int(x.args[1].value)
+        for name in names(e) & self.moving:
+            step = self.steps.get(name)
+            if not step:
+                raise Unsupported(f"{name}, which does not grow by a constant, in {e}", pointer)
+            self.period = lcm(self.period, n // gcd(n, step))
+
+    # -- comparisons ------------------------------------------------------------------------------------------------
+    def _compare(self, e: Apply, pointer: str) -> None:
+        """Within how many iterations of the first or the last the comparison turns, for every size and thread."""
+        if any(not self.steps.get(n) for n in names(e) & self.moving):
+            raise Unsupported(f"{e} depends on a carried value that does not grow by a constant", pointer)
+        if self.p.data(e):
+            return  # the walk does not know its value and takes both sides
+        facts = self._known()
+        left, right = (facts.poly(self._by_iteration(x)) for x in e.args)
+        gap = scaled_sum(left, 1, right, -1)
+        slope = gap.pop((_J,), 0)
+        if not slope or any(_J.name in names(x) for m in gap for x in m):
+            raise Unsupported(f"the condition {e} is not linear in the loop", pointer)
+        if (d := self._within(gap, abs(slope))) is not None:
+            self.first = max(self.first, d + 1)
+        elif (d := self._from_end(gap, slope)) is not None:
+            self.last = max(self.last, d)
+        else:
+            said = f"{e} turns in an iteration that neither constants nor the trip count fix within {_DISTANCES[-1]}"
+            raise Unsupported(said, pointer)
+
+    def _by_iteration(self, e: Expr) -> Expr:
+        """The term with the loop variable and what grows beside it as functions of the iteration."""
+        starts = {self.s.var: self.s.lo, **{c.name: c.init for c in self.s.carry}}
+        return subst(e, {n: self.p.inline(starts[n]) + _J * by for n, by in self.steps.items()})
+
+    def _from_end(self, gap: Poly, slope: int) -> int | None:
+        """The same, counted from the end: `gap + slope * trips` is bounded (times the step, as trips round up)."""
+        by = self.steps.get(self.s.var, 0)
+        if by <= 0:
+            return None
+        facts = self._known()
+        length = scaled_sum(facts.poly(self.p.inline(self.s.hi)), 1, facts.poly(self.p.inline(self.s.lo)), -1)
+        d = self._within(scaled_sum(gap, by, length, slope), abs(slope) * by)
+        return None if d is None else d + int(by > 1)
+
+    def _within(self, gap: Poly, unit: int) -> int | None:
+        """The least d of a few with |gap| <= d * unit, proved for all values."""
+        facts = self._known()
+        lo, hi = facts.span(gap)
+        if max(-lo, hi) <= _DISTANCES[-1] * unit:
+            return min(d for d in _DISTANCES if max(-lo, hi) <= d * unit)
+
+        def shown(d: int) -> bool:
+            return all(facts.prove_poly(scaled_sum({(): d * unit}, 1, gap, sign)) for sign in (1, -1))
+
+        return next(filter(shown, _DISTANCES), None) if shown(_DISTANCES[-1]) else None
+
+    def _known(self) -> Facts:
+        """Ranges of everything but the iteration."""
+        if self._facts is None:
+            kernel = self.p.kernel
+            whole = [q for q in kernel.scalars if q.dtype not in ("f32", "f64", "f16", "bf16")]
+            ranges = {q.name: (q.min, q.max) for q in whole} | {"t": (0, kernel.threads - 1)} | self.cycles
+            ranges |= dict.fromkeys((*BLOCKS, *GRID), (0, 2**31 - 1))
+            self._facts = Facts(ranges, {q.name: q.multiple_of for q in whole})
+            for _, s in walk(kernel.body):
+                if s.kind == "for":
+                    self._inner(s, self._facts)
+        return self._facts
+
+    def _inner(self, s: For, facts: Facts) -> None:
+        """Ranges of other loops' variables: constant bounds, or rounds of a loop whose bounds follow the thread."""
+        if values := self.p.fixed.get(s.var):
+            facts.ranges[s.var] = min(values), max(values)
+        step = self.p.inline(s.step)
+        if s.var in self.p.thread_loops and isinstance(step, Const) and int(step.value) > 0:
+            least, most = facts.interval(self.p.inline(s.lo))[0], facts.interval(self.p.inline(s.hi))[1]
+            facts.ranges[s.var + "#"] = 0, max(0, -(-(most - least) // int(step.value)))
+
+
+def _increment(e: Expr, name: str) -> int | None:
+    """c where the term is `name + c`."""
+    if isinstance(e, Apply) and e.op == "+" and e.args[0] == Var(name) and isinstance(e.args[1], Const):
+        return int(e.args[1].value)
+    return None
+
+
+def _modulus(e: Apply) -> int:
+    if e.op == "%" and isinstance(e.args[1], Const):
+        return int(e.args[1].value)
+    if e.op == "&" and isinstance(e.args[1], Const) and int(e.args[1].value) & (int(e.args[1].value) + 1) == 0:
+        return int(e.args[1].value) + 1
+    return 0
