@@ -6,9 +6,8 @@ of a tile a lane's register holds, as ordinary index terms.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -94,8 +93,7 @@ def extent(shape: tuple[int, ...], layout: Layout | None) -> int:
     return -(-top // period) * period  # the XOR moves elements inside a period, so the last one is kept whole
 
 
-@dataclass(frozen=True, slots=True)
-class Fragment:
+class Fragment(NamedTuple):
     """A tile spread over the threads of a block: `rows x cols` thread grid, each thread owning `tm x tn` elements.
 
     A thread's elements come in `vec`-wide column groups and `row_vec`-high row groups, `rows * row_vec` and

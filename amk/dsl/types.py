@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 __all__ = ["DTYPES", "Access", "DType", "DTypeName", "Queue", "Scope", "Space", "nbytes"]
 
@@ -14,8 +13,7 @@ Queue = Literal["cp_async", "bulk", "wgmma"]
 DTypeName = Literal["bool", "i32", "u32", "i64", "u64", "f32", "f64", "f16", "bf16", "i8", "u8"]
 
 
-@dataclass(frozen=True, slots=True)
-class DType:
+class DType(NamedTuple):
     """One element type: its size, its family and how C and NumPy spell it (16-bit floats move as integers)."""
 
     name: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from amk.dsl.expr import Const, Elem, Expr, apply
 from amk.dsl.layout import Strided, Swizzle, linear
@@ -14,8 +14,7 @@ from amk.harness.bounds import Finding, Prover, minus
 __all__ = ["Access", "check_access", "check_strides"]
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(NamedTuple):
     """An operand as written and resolved, its elements along the last dimension, the bytes it must align to."""
 
     ref: Elem

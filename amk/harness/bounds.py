@@ -9,8 +9,8 @@ Lemma used throughout: an index tuple in bounds in each dimension is in bounds a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 from amk.dsl.expr import Apply, Const, Elem, Expr, Var, apply, names, parts, subst
 from amk.dsl.kernel import KernelDescriptor
@@ -23,20 +23,18 @@ from amk.harness.solver import Referee, Verdict
 __all__ = ["BoundsResult", "Finding", "Prover", "prove_bounds"]
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """A claim that was not proved: the rules turn those of their code into diagnostics."""
 
     code: str
     pointer: str
     message: str
     severity: Severity = "error"
-    counterexample: dict[str, int] = field(default_factory=dict)
+    counterexample: dict[str, int] = {}
     hint: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class BoundsResult:
+class BoundsResult(NamedTuple):
     """What was shown, what was not, and what the launcher has to check."""
 
     findings: tuple[Finding, ...]

@@ -1,33 +1,24 @@
-"""`check`: every rule over a kernel on a target. `certify`: a certificate, or the reason why there is none.
+"""`check`: every rule over a kernel on a target.
 
-In: a KernelDescriptor, and the target's name or data. Out: a Report, or a Certificate that nothing else can make.
+In: a KernelDescriptor, and the target's name or data. Out: a Report.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
 
 from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.target import Target
-from amk.errors import InternalError, Refused, Undecided
 from amk.harness.context import Context, ProverChoice
 from amk.harness.diagnostics import UNUSABLE, Diagnostic, Report
 
-__all__ = ["Certificate", "Reference", "certify", "check"]
-
-Reference = Callable[[KernelDescriptor], str | None]
-Meaning = Literal["checked", "not checked"]
+__all__ = ["check", "made_for"]
 
 
 def check(kernel: KernelDescriptor, target: Target | str | None = None, *, prover: ProverChoice = "auto") -> Report:
     """Every finding of every rule. A kernel that does not read or lies outside the fragment stops early."""
     start = time.perf_counter()
-    k = Context(kernel, _target(kernel, target), prover)
+    k = Context(kernel, made_for(kernel, target), prover)
     found = _run(k)
     confirmed = tuple(_replayed(kernel, d) for d in found)
     usable = _stage(found) == "all"
@@ -37,7 +28,8 @@ def check(kernel: KernelDescriptor, target: Target | str | None = None, *, prove
     return Report(kernel.name, kernel.hash, k.target.name, confirmed, proofs, facts, spent)
 
 
-def _target(kernel: KernelDescriptor, target: Target | str | None) -> Target:
+def made_for(kernel: KernelDescriptor, target: Target | str | None) -> Target:
+    """The target that is meant; by default the kernel's own."""
     if isinstance(target, Target):
         return target
     return Target.find(target or kernel.target)
@@ -87,67 +79,4 @@ def _replayed(kernel: KernelDescriptor, d: Diagnostic) -> Diagnostic:
         from amk.harness.interpret import confirm
     except ImportError:
         return d
-    return replace(d, confirmed=bool(confirm(kernel, d.counterexample, d.code)))
-
-
-# ---------------------------------------------------------------------------------------------------------- certificate
-_TOKEN = object()
-
-
-@dataclass(frozen=True)
-class Certificate:
-    """A kernel that the harness accepted on a target, and the report that says why. Made by `certify` alone."""
-
-    kernel: KernelDescriptor
-    target: Target
-    report: Report
-    meaning: Meaning
-    digest: str
-    token: object = field(default=None, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        if self.token is not _TOKEN:
-            raise InternalError("a certificate is made by certify() alone", hint="call amk.harness.check.certify")
-        object.__setattr__(self, "token", None)
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON data."""
-        return {
-            "kernel": self.kernel.hash, "name": self.kernel.name, "target": self.target.name, "meaning": self.meaning,
-            "digest": self.digest, "report": self.report.to_dict(),
-        }  # fmt: skip
-
-    def to_json(self) -> str:
-        """The certificate as JSON text."""
-        return json.dumps(self.to_dict(), indent=2, sort_keys=True) + "\n"
-
-
-def certify(
-    kernel: KernelDescriptor, target: Target | str | None = None, *, reference: Reference | None = None
-) -> Certificate:
-    """The certificate of a kernel without any fault; Refused or Undecided (with the report) otherwise.
-
-    Bounds are proved by Z3. `reference` runs the kernel against its operator and returns what differs, or None.
-    """
-    made_for = _target(kernel, target)
-    report = check(kernel, made_for, prover="z3")
-    if report.ok and reference is not None and (wrong := reference(kernel)) is not None:
-        fault = Diagnostic("AMK403", "wrong result", "error", wrong)
-        report = replace(report, diagnostics=(*report.diagnostics, fault))
-    if not report.ok:
-        raise _refusal(report)
-    meaning: Meaning = "not checked" if reference is None else "checked"
-    return Certificate(kernel, made_for, report, meaning, _digest(report, made_for, meaning), _TOKEN)
-
-
-def _refusal(report: Report) -> Refused:
-    first = (report.errors or report.undecided)[0]
-    message = f"{report.kernel} is refused on {report.target}: {first.code} {first.message}"
-    kind = Refused if report.errors else Undecided
-    return kind(message, report=report, hint=first.hint)
-
-
-def _digest(report: Report, target: Target, meaning: str) -> str:
-    """Everything that the certificate says but the time it took."""
-    said = {**report.to_dict(), "milliseconds": 0, "meaning": meaning, "target": target.dumps()}
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+    return d._replace(confirmed=bool(confirm(kernel, d.counterexample, d.code)))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 __all__ = ["Diagnostic", "Obligation", "Related", "Report", "Severity"]
 
@@ -14,8 +13,7 @@ Prover = Literal["affine", "z3", "enumeration", "structure", "interpreter"]
 UNUSABLE = frozenset(("AMK001", "AMK002", "AMK003", "AMK004", "AMK005", "AMK006"))
 
 
-@dataclass(frozen=True, slots=True)
-class Related:
+class Related(NamedTuple):
     """A second place of a fault (the other access of a race, the barrier that is missing a thread)."""
 
     pointer: str
@@ -23,8 +21,7 @@ class Related:
     at: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnostic:
+class Diagnostic(NamedTuple):
     """One finding.
 
     `pointer` is the JSON pointer of the statement, `at` the place its author wrote it. `counterexample` maps names
@@ -38,7 +35,7 @@ class Diagnostic:
     pointer: str = ""
     at: str | None = None
     related: tuple[Related, ...] = ()
-    counterexample: Mapping[str, int] = field(default_factory=dict)
+    counterexample: Mapping[str, int] = {}
     confirmed: bool = False
     hint: str = ""
 
@@ -57,8 +54,7 @@ class Diagnostic:
         return out | ({"hint": self.hint} if self.hint else {})
 
 
-@dataclass(frozen=True, slots=True)
-class Obligation:
+class Obligation(NamedTuple):
     """Something that had to be shown, and what showed it."""
 
     rule: str
@@ -70,8 +66,7 @@ class Obligation:
         return {"rule": self.rule, "pointer": self.pointer, "claim": self.claim, "by": self.by}
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(NamedTuple):
     """The outcome of a check of one kernel on one target."""
 
     kernel: str
@@ -114,7 +109,7 @@ class Report:
             d for d in self.diagnostics
             if (not chosen or d.code.startswith(chosen)) and not (dropped and d.code.startswith(dropped))
         )  # fmt: skip
-        return replace(self, diagnostics=kept)
+        return self._replace(diagnostics=kept)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON data."""

@@ -6,8 +6,7 @@ A model counts as a refutation only if Python's own evaluation of the claim and 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from amk.dsl.evaluate import function_of
 from amk.dsl.expr import Apply, Const, Expr, Var, names
@@ -19,12 +18,11 @@ RLIMIT = 3_000_000
 LADDER = (1, 2, 4, 8, 16, 64, 256, 1024, 8192, 65536)
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """proved, refuted (with values of the variables) or unknown."""
 
     status: str
-    model: Mapping[str, int] = field(default_factory=dict)
+    model: Mapping[str, int] = {}
 
 
 class Referee:

@@ -67,7 +67,7 @@ def binary_of(kernel: KernelDescriptor, target: Target, cache: Cache | None = No
 
 
 def _make(kernel: KernelDescriptor, target: Target) -> Entry:
-    from amk.harness.check import certify
+    from amk.harness.certify import certify
     from amk.runtime.meaning import meaning_of
     from amk.synth.compile import compile_cubin, verify_binary
     from amk.synth.render import render

@@ -35,7 +35,7 @@ class CompiledKernel:
             self._certify()
 
     def _certify(self) -> None:
-        from amk.harness.check import certify
+        from amk.harness.certify import certify
         from amk.runtime.meaning import meaning_of
 
         certify(self.kernel, self.target, reference=meaning_of(self.kernel))

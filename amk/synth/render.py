@@ -23,7 +23,7 @@ from amk.synth.print_expr import unsupported
 from amk.synth.print_stmt import Macros, StatementPrinter
 
 if TYPE_CHECKING:
-    from amk.harness.check import Certificate
+    from amk.harness.certify import Certificate
 
 __all__ = ["Source", "render", "template_hash", "text_of"]
 
@@ -53,10 +53,10 @@ def render(certificate: Certificate) -> Source:
 
     Raises:  InternalError for anything but a certificate, and for what the harness should have refused
     """
-    from amk.harness.check import Certificate
+    from amk.harness.certify import Certificate
 
     if not isinstance(certificate, Certificate):
-        raise InternalError("only a certified kernel is printed", hint="pass what amk.harness.check gave back")
+        raise InternalError("only a certified kernel is printed", hint="pass what amk.harness.certify gave back")
     k = certificate.kernel
     return Source(text_of(k), k.name, k.hash, k.threads, k.shared_bytes, k.cluster, k.min_blocks)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from amk.errors import InternalError, Refused
-from amk.harness.check import Certificate, certify, check
+from amk.harness.certify import Certificate, certify
+from amk.harness.check import check
 from amk.harness.rules.examples import example, small
 
 LOAD = {"kind": "load", "dst": "a[0]", "src": "x[i]"}

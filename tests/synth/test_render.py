@@ -26,7 +26,7 @@ from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.nodes import Fence, Store, Sync
 from amk.dsl.text import parse
 from amk.errors import InternalError
-from amk.harness.check import certify
+from amk.harness.certify import certify
 from amk.synth import render as module
 from amk.synth.compile import compile_cubin
 from amk.synth.passes import fold, simplify

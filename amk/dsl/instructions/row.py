@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 __all__ = ["Arg", "Operand", "Pure", "Row"]
 
@@ -19,8 +18,7 @@ def _resolve(path: str) -> Callable[..., Any]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Pure:
+class Pure(NamedTuple):
     """A function of values that may stand inside an expression.
 
     `params` and `result` are families or dtypes ("f32"); `c` is the C spelling; `meaning` names its NumPy meaning,
@@ -43,8 +41,7 @@ class Pure:
         return _resolve(self.meaning)
 
 
-@dataclass(frozen=True, slots=True)
-class Operand:
+class Operand(NamedTuple):
     """What one operand touches: `nbytes` from its element on (0: one element), read or written, by which proxy."""
 
     role: str
@@ -56,8 +53,7 @@ class Operand:
     proxy: Literal["generic", "async"] = "generic"
 
 
-@dataclass(frozen=True, slots=True)
-class Arg:
+class Arg(NamedTuple):
     """A value argument: its type ("same": that of the register operand), what it may be, and its default text."""
 
     name: str
@@ -68,8 +64,7 @@ class Arg:
     high: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One instruction: who issues it, what it touches, when it completes, what it means, and since which GPU it exists.
 
     `issuer` "warp" means that all 32 threads of a warp must reach it together. `guard` names the argument that

@@ -1,0 +1,84 @@
+"""`certify`: a certificate for a kernel without any fault, or the reason why there is none.
+
+In: a KernelDescriptor, the target's name or data, and the operator's reference. Out: a Certificate, which nothing else
+can make, and without which nothing is printed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from amk.dsl.kernel import KernelDescriptor
+from amk.dsl.target import Target
+from amk.errors import InternalError, Refused, Undecided
+from amk.harness.check import check, made_for
+from amk.harness.diagnostics import Diagnostic, Report
+
+__all__ = ["Certificate", "Reference", "certify"]
+
+Reference = Callable[[KernelDescriptor], str | None]
+Meaning = Literal["checked", "not checked"]
+_TOKEN = object()
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A kernel that the harness accepted on a target, and the report that says why. Made by `certify` alone."""
+
+    kernel: KernelDescriptor
+    target: Target
+    report: Report
+    meaning: Meaning
+    digest: str
+    token: object = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.token is not _TOKEN:
+            raise InternalError("a certificate is made by certify() alone", hint="call amk.harness.certify.certify")
+        object.__setattr__(self, "token", None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON data."""
+        return {
+            "kernel": self.kernel.hash, "name": self.kernel.name, "target": self.target.name, "meaning": self.meaning,
+            "digest": self.digest, "report": self.report.to_dict(),
+        }  # fmt: skip
+
+    def to_json(self) -> str:
+        """The certificate as JSON text."""
+        return json.dumps(self.to_dict(), indent=2, sort_keys=True) + "\n"
+
+
+def certify(
+    kernel: KernelDescriptor, target: Target | str | None = None, *, reference: Reference | None = None
+) -> Certificate:
+    """The certificate of a kernel without any fault; Refused or Undecided (with the report) otherwise.
+
+    Bounds are proved by Z3. `reference` runs the kernel against its operator and returns what differs, or None.
+    """
+    place = made_for(kernel, target)
+    report = check(kernel, place, prover="z3")
+    if report.ok and reference is not None and (wrong := reference(kernel)) is not None:
+        fault = Diagnostic("AMK403", "wrong result", "error", wrong)
+        report = report._replace(diagnostics=(*report.diagnostics, fault))
+    if not report.ok:
+        raise _refusal(report)
+    meaning: Meaning = "not checked" if reference is None else "checked"
+    return Certificate(kernel, place, report, meaning, _digest(report, place, meaning), _TOKEN)
+
+
+def _refusal(report: Report) -> Refused:
+    first = (report.errors or report.undecided)[0]
+    message = f"{report.kernel} is refused on {report.target}: {first.code} {first.message}"
+    kind = Refused if report.errors else Undecided
+    return kind(message, report=report, hint=first.hint)
+
+
+def _digest(report: Report, target: Target, meaning: str) -> str:
+    """Everything that the certificate says but the time it took."""
+    said = {**report.to_dict(), "milliseconds": 0, "meaning": meaning, "target": target.dumps()}
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
