@@ -1,6 +1,6 @@
 """`python -m amk` is `amk`."""
 
-from amk.cli.main import main
+from amk.cli.main import entry
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    entry()
