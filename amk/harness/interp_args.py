@@ -16,7 +16,9 @@ from amk.dsl.types import DTYPES
 from amk.errors import ArgumentError
 from amk.harness.interp_registers import poison
 
-__all__ = ["arguments", "complete", "estimate_lane_ops", "evaluate", "grid_of", "rounded_down", "tensor_bytes"]
+__all__ = [
+    "arguments", "complete", "estimate_lane_ops", "evaluate", "grid_of", "hollow", "rounded_down", "tensor_bytes",
+]  # fmt: skip
 
 UNKNOWN_TRIPS = 16
 
@@ -87,6 +89,17 @@ def arguments(
     scalars = dict(out)
     for p in kernel.tensors:
         out[p.name] = _tensor(kernel, p, scalars, draw, low, high)
+    return out
+
+
+def hollow(kernel: KernelDescriptor, sizes: Mapping[str, Any]) -> dict[str, Any]:
+    """As `arguments`, for tensors that no memory holds: each is one element, seen at every index. Where an access
+    lands can be checked, what it moves means nothing."""
+    out = complete(kernel, sizes)
+    shapes = {p: shape_of(p, out) for p in kernel.tensors}
+    for p, shape in shapes.items():
+        one = np.zeros((), DTYPES[p.dtype].numpy)
+        out[p.name] = np.lib.stride_tricks.as_strided(one, shape, (0,) * len(shape))
     return out
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-__all__ = ["FAMILIES", "Fault", "FaultKind"]
+__all__ = ["FAMILIES", "Fault", "FaultKind", "family_of"]
 
 FaultKind = Literal[
     "bounds", "race", "uninitialised", "divergence", "deadlock", "overflow", "alignment", "async", "double-write",
@@ -17,6 +17,20 @@ FAMILIES: dict[str, frozenset[str]] = {
     "AMK3": frozenset(("race", "divergence", "deadlock", "async")),
     "AMK4": frozenset(("unwritten", "double-write")),
 }
+# Rules whose fault has a kind of its own: another fault of the same run says nothing about theirs.
+_OWN: dict[str, frozenset[str]] = {
+    **dict.fromkeys(("AMK201", "AMK202", "AMK203"), frozenset(("bounds",))),
+    **dict.fromkeys(("AMK204", "AMK208"), frozenset(("overflow",))),
+    "AMK205": frozenset(("alignment",)),
+    "AMK206": frozenset(("uninitialised", "async")),
+    "AMK207": frozenset(("uninitialised",)),
+    **dict.fromkeys(("AMK302", "AMK305"), frozenset(("divergence", "deadlock"))),
+}
+
+
+def family_of(code: str) -> frozenset[str]:
+    """The kinds of faults that show what a rule says; empty for rules about no run."""
+    return _OWN.get(code) or FAMILIES.get(code[:4], frozenset())
 
 
 class Fault(Exception):

@@ -29,6 +29,7 @@ class GlobalMemory:
     strides: dict[str, tuple[int, ...]]
     shadows: dict[str, Shadow] = field(default_factory=dict)
     counts: dict[str, Any] = field(default_factory=dict)
+    hollow: bool = False  # one element stands for all, so that who touched it says nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +94,25 @@ class Memory:
     def _global(self, d: Param, ref: Elem, parts: tuple[Any, ...], width: int, lanes: Lanes) -> Place:
         array = self.tensors.arrays[d.name]
         at = None
-        if self.m.detect or d.name in self.tensors.counts:
+        if (self.m.detect and not self.tensors.hollow) or d.name in self.tensors.counts:
             at = np.ravel_multi_index(parts, array.shape).reshape(-1) if parts[0].size else np.zeros(0, np.int64)
-        if self.m.detect and width > 1:
+        if self.m.detect and (width > 1 or d.offsets == "i32"):
             step = self.tensors.strides[d.name]
-            start = sum(p[0] * s for p, s in zip(parts, step, strict=True))
-            self._aligned(ref, start * nbytes(d.dtype), width * nbytes(d.dtype), d.align, step[-1] == 1, lanes)
+            offset = sum(p * s for p, s in zip(parts, step, strict=True))
+            if d.offsets == "i32":
+                self._narrow(ref, offset, lanes)
+            if width > 1:
+                size = width * nbytes(d.dtype)
+                self._aligned(ref, offset[0] * nbytes(d.dtype), size, d.align, step[-1] == 1, lanes)
         return Place(d.name, array, parts, at, width, lanes)
+
+    def _narrow(self, ref: Elem, offset: Any, lanes: Lanes) -> None:
+        """Offsets of a tensor that says that 32 bits suffice."""
+        bad = (offset > 2**31 - 1).any(axis=0)
+        if bad.any():
+            lane = int(np.argmax(bad))
+            far = int(offset[:, lane].max())
+            self.m.fail("overflow", f"the offset {far} of {ref} leaves 32 bits", lanes, lane, offset=far)
 
     def _shared(self, b: Buffer, ref: Elem, parts: list[Any], width: int, lanes: Lanes) -> Place:
         offset = shared_offset(b, parts)
@@ -119,7 +132,7 @@ class Memory:
     # -- accesses ---------------------------------------------------------------------------------------------------
     def touch(self, mode: str, p: Place) -> None:
         """Shadow checks of one access (mode: read, write, atomic or issue)."""
-        if not self.m.detect:
+        if not self.m.detect or (self.tensors.hollow and p.name in self.tensors.arrays):
             return
         shadow = self.shadow(p.name)
         lanes = p.lanes.repeat(p.width)

@@ -8,7 +8,8 @@ code with the provers, so that each can be held against the other.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal
 
@@ -16,24 +17,26 @@ import numpy as np
 
 from amk.dsl.kernel import KernelDescriptor, walk
 from amk.dsl.nodes import Param
+from amk.dsl.target import Target
 from amk.dsl.types import DTYPES, nbytes
-from amk.errors import ArgumentError, Refused
+from amk.errors import ArgumentError, InputError, Refused
 from amk.harness.interp_args import (
     arguments,
     complete,
     estimate_lane_ops,
     evaluate,
     grid_of,
+    hollow,
     rounded_down,
     shape_of,
     tensor_bytes,
 )
-from amk.harness.interp_fault import FAMILIES, Fault, FaultKind
+from amk.harness.interp_fault import FAMILIES, Fault, FaultKind, family_of
 from amk.harness.interp_machine import Machine
 from amk.harness.interp_memory import GlobalMemory, unwritten
 from amk.harness.interp_program import Program
 
-__all__ = ["Fault", "FaultKind", "arguments", "confirm", "estimate_lane_ops", "run"]
+__all__ = ["Fault", "FaultKind", "arguments", "confirm", "estimate_lane_ops", "run", "witness"]
 
 Block = tuple[int, int, int]
 BATCH_BYTES = 1 << 20
@@ -44,16 +47,18 @@ MAX_BLOCKS = 64
 def run(
     kernel: KernelDescriptor, args: Mapping[str, Any], *, detect: bool = False, coverage: bool = False,
     blocks: Literal["all"] | Sequence[Block] = "all", seed: int | None = None, max_lane_ops: int | None = None,
-    workers: int = 2, watch: frozenset[str] | None = None,
+    workers: int = 2, watch: frozenset[str] | None = None, without_memory: bool = False,
 ) -> None:  # fmt: skip
     """Executes the kernel; tensor arguments are written in place.
 
     `detect` raises Fault for what goes wrong; `coverage` raises one for an output element that is not written exactly
     once (whole grid only); `seed` runs threads in random sub-batches between ordering points; `blocks` picks blocks.
-    `watch` names the kinds of faults to raise (out of bounds always is).
+    `watch` names the kinds of faults to raise (out of bounds always is). `without_memory` says that nothing
+    stands behind the tensors (see `hollow`): then only where accesses land is checked.
     Raises Refused for statements outside the SIMT part of the IR and beyond `max_lane_ops`.
     """
     program = _program(kernel, args, detect, coverage, seed, max_lane_ops)
+    program.tensors.hollow = without_memory
     chosen = list(_all_blocks(program.grid)) if blocks == "all" else [b for b in blocks if _inside(b, program.grid)]
     program.watch = watch
     batches = -(-len(chosen) // _batch(kernel, detect))
@@ -147,37 +152,97 @@ def _array(p: Param, args: Mapping[str, Any], scalars: dict[str, Any]) -> Any:
 
 
 # -------------------------------------------------------------------------------------------------------------- confirm
+_UNUSABLE = (Refused, ArgumentError, ValueError, KeyError, ZeroDivisionError, OverflowError, MemoryError, IndexError)
+
+
 def confirm(kernel: KernelDescriptor, counterexample: Mapping[str, int], code: str) -> bool:
-    """Whether a run at the counterexample's sizes shows a fault of the family of `code` (False beyond the budget)."""
-    family = FAMILIES.get(code[:4])
-    if family is None:
-        return False
+    """Whether a run at the counterexample's sizes shows the fault that `code` is about (False beyond the budget)."""
+    if code == "AMK102":
+        return _too_many_blocks(kernel, counterexample)
+    return any(f is not None for f in _faults(kernel, counterexample, family_of(code)))
+
+
+def _too_many_blocks(kernel: KernelDescriptor, sizes: Mapping[str, int]) -> bool:
     try:
-        return any(
-            _fault(kernel, complete(kernel, counterexample, least), counterexample, family) in family
-            for least in (0, 1)
-        )
-    except (Refused, ArgumentError, ValueError, KeyError, ZeroDivisionError, OverflowError, MemoryError, IndexError):
+        limits = Target.find(kernel.target).architecture.max_grid
+        return any(n > most for n, most in zip(grid_of(kernel, complete(kernel, sizes)), limits, strict=True))
+    except (*_UNUSABLE, InputError):
         return False
 
 
-def _fault(kernel: KernelDescriptor, sizes: dict[str, Any], point: Mapping[str, int], family: frozenset[str]) -> str:
-    """The kind of the first fault of a run at the sizes of a counterexample, or ''."""
-    coverage = "unwritten" in family
+def witness(
+    kernel: KernelDescriptor, code: str, sizes: Mapping[str, int] | None = None, pointer: str | None = None
+) -> tuple[dict[str, int], str] | None:
+    """The first block and thread that show the fault that `code` is about, with the sizes of that run, and where.
+
+    For findings that the provers make without values. `sizes` as far as they are known (the smallest of the domain
+    otherwise); `pointer` is the statement that has to show it. None where no such run does.
+    """
+    family, given = family_of(code), sizes or {}
+    for least, fault in enumerate(_faults(kernel, given, family)):
+        if fault is not None and fault.block is not None and pointer in (None, fault.pointer):
+            known = complete(kernel, given, least)
+            first = _first(kernel, known, fault, family)
+            held = {p.name: int(known[p.name]) for p in kernel.scalars if DTYPES[p.dtype].family == "int"}
+            axes = zip(("bx", "by", "bz"), first.block or (), grid_of(kernel, known), strict=True)
+            threads = {"t": first.threads[0]} if first.threads else {}
+            return held | {name: b for name, b, n in axes if n > 1} | threads, first.pointer
+    return None
+
+
+def _faults(kernel: KernelDescriptor, point: Mapping[str, int], family: frozenset[str]) -> Iterator[Fault | None]:
+    """The first fault of the family at the sizes of a point, missing ones from the least of the domain, then from 1."""
+    for least in (0, 1) if family else ():
+        try:
+            sizes = complete(kernel, point, least)
+            yield _fault(kernel, sizes, _blocks(kernel, sizes, point, family), family)
+        except _UNUSABLE:
+            yield None
+
+
+def _blocks(
+    kernel: KernelDescriptor, sizes: dict[str, Any], point: Mapping[str, int], family: frozenset[str]
+) -> Literal["all"] | list[Block]:
     grid = grid_of(kernel, sizes)
-    if tensor_bytes(kernel, sizes) > MAX_CONFIRM_BYTES:
-        return ""
-    blocks: Literal["all"] | list[Block] = "all" if int(np.prod(grid)) <= MAX_BLOCKS or coverage else _near(grid, point)
-    share = 1.0 if blocks == "all" else len(blocks) / float(np.prod(grid))
+    return "all" if math.prod(grid) <= MAX_BLOCKS or "unwritten" in family else _near(grid, point)
+
+
+def _fault(
+    kernel: KernelDescriptor, sizes: dict[str, Any], blocks: Literal["all"] | list[Block], family: frozenset[str]
+) -> Fault | None:
+    """The first fault of a run of some blocks, if it is of the family."""
+    coverage = "unwritten" in family
+    # Where accesses land can be shown without the memory that they would land in.
+    empty = tensor_bytes(kernel, sizes) > MAX_CONFIRM_BYTES
+    if empty and not family <= FAMILIES["AMK2"] - {"uninitialised"}:
+        return None
+    share = 1.0 if blocks == "all" else len(blocks) / float(math.prod(grid_of(kernel, sizes)))
     if estimate_lane_ops(kernel, sizes) * share > MAX_CONFIRM_OPS:
-        return ""
-    args, detect = arguments(kernel, sizes), not coverage
-    options: dict[str, Any] = {"blocks": blocks, "max_lane_ops": MAX_CONFIRM_OPS, "watch": family}
+        return None
+    args = hollow(kernel, sizes) if empty else arguments(kernel, sizes)
+    options: dict[str, Any] = {"detect": not coverage, "coverage": coverage, "without_memory": empty}
     try:
-        run(kernel, args, detect=detect, coverage=coverage, **options)
+        run(kernel, args, blocks=blocks, max_lane_ops=MAX_CONFIRM_OPS, watch=family, **options)
     except Fault as e:
-        return e.kind
-    return ""
+        return e if e.kind in family else None
+    return None
+
+
+def _first(kernel: KernelDescriptor, sizes: dict[str, Any], fault: Fault, family: frozenset[str]) -> Fault:
+    """The fault of an earlier block: each axis is cut in halves, from the slowest on, as long as a fault is left."""
+    grid = grid_of(kernel, sizes)
+    for axis in (2, 1, 0):
+        low = 0
+        while fault.block is not None and low < fault.block[axis]:
+            middle = (low + fault.block[axis]) // 2
+            sides = [sorted({0, b, n - 1}) for b, n in zip(fault.block[:axis], grid, strict=False)]
+            sides += [[middle], *([b] for b in fault.block[axis + 1 :])]
+            found = _fault(kernel, sizes, [(x, y, z) for z, y, x in itertools.product(*reversed(sides))], family)
+            if found is None:
+                low = middle + 1
+            else:
+                fault = found
+    return fault
 
 
 def _near(grid: Block, point: Mapping[str, int]) -> list[Block]:

@@ -141,6 +141,9 @@ def test_a5_offset_wraps_in_32_bits() -> None:
     """A5: 50,000 rows of 50,000: the largest offset is 2,499,999,999."""
     d = rejected(matrix(50_000, 50_000, "i32"), "AMK204")
     assert "2499999999" in d.message.replace(",", "") and "x" in d.message
+    # Row 42,949, column 33,648 = 131 * 256 + 112 is element 2**31: the first that 32 bits do not reach.
+    assert d.counterexample == {"by": 42_949, "bx": 131, "t": 112} and d.confirmed
+    assert d.related[0].pointer == "/body/1/body/0"
     accepted(matrix(50_000, 50_000, "i64"))
     accepted(matrix(40_000, 50_000, "i32"))
     accepted(matrix(500, 500, "i32"))
@@ -148,7 +151,8 @@ def test_a5_offset_wraps_in_32_bits() -> None:
 
 def test_a5_batch_stride_reaches_exactly_two_to_the_31() -> None:
     """A5, second variant: batch 16,384 x stride 131,072 is 2**31; one batch fewer still fits."""
-    rejected(matrix(16_385, 131_072, "i32"), "AMK204")
+    d = rejected(matrix(16_385, 131_072, "i32"), "AMK204")
+    assert d.counterexample == {"by": 16_384, "bx": 0, "t": 0} and d.confirmed
     accepted(matrix(16_384, 131_072, "i32"))
 
 

@@ -34,6 +34,33 @@ def test_page_is_complete(rule):
     assert rule.__module__.rsplit(".", 1)[1].startswith(rule.code.lower())
 
 
+# Findings without values, and why there can be none: each is true of the descriptor as such, whatever is launched.
+NO_COUNTEREXAMPLE = {
+    "AMK002": "a name is not there for any size",
+    "AMK003": "a name is taken for any size",
+    "AMK004": "a type is wrong for any size",
+    "AMK005": "the number of indices does not depend on sizes",
+    "AMK006": "a constant of an instruction is out of range",
+    "AMK007": "the target has not what the kernel asks for",
+    "AMK008": "nothing here models the construct, so nothing can run it",
+    "AMK009": "no sizes satisfy the domain",
+    "AMK101": "the number of threads is a constant",
+    "AMK103": "bytes of shared memory are a constant",
+    "AMK104": "registers are counted from the text",
+    "AMK105": "blocks that fit on an SM follow from constants",
+    "AMK404": "the declared access does not depend on sizes",
+}
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda r: r.code)
+def test_an_error_has_a_confirmed_counterexample_or_a_reason_why_there_is_none(rule):
+    for d in check(rule.bad()).errors:
+        if rule.code in NO_COUNTEREXAMPLE:
+            assert not d.counterexample, "remove it from the list"
+        else:
+            assert d.counterexample and d.confirmed, d
+
+
 def test_codes_are_unique_and_ordered():
     codes = [r.code for r in RULES]
     assert codes == sorted(set(codes))

@@ -35,20 +35,27 @@ class Grid(Rule):
             if top <= limit:
                 k.obligations.append(Obligation(self.code, "", f"grid {axis} = {e} is at most {top}", "affine"))
                 continue
-            said = self._largest(e, limit, k.bounds.domain)
+            sizes, fits = self._first(k, e, limit)
+            said = f"; it fits up to {next(iter(names(e)))} = {fits}" if fits is not None else ""
             message = f"grid {axis} = {e} reaches {top}, and {k.target.name} allows {limit}{said}"
-            yield self.report(k, "", message, hint="lower the size's max, or put this dimension on x")
+            hint = "lower the size's max, or put this dimension on x"
+            yield self.report(k, "", message, counterexample=sizes, hint=hint)
 
     @staticmethod
-    def _largest(e: Expr, limit: int, domain: dict[str, tuple[int, int]]) -> str:
-        """The largest size that fits, where one size decides (grid expressions grow with it)."""
-        order = tuple(names(e))
-        if len(order) != 1 or order[0] not in domain:
-            return ""
+    def _first(k: Context, e: Expr, limit: int) -> tuple[dict[str, int], int | None]:
+        """Sizes that are too large: the first one, and the last that fits, where one size decides (grids grow with it);
+        else the largest of each, if that is beyond the limit."""
+        domain, order = k.bounds.domain, tuple(sorted(names(e)))
+        if not order or not set(order) <= domain.keys():
+            return {}, None
         of = function_of((e,), order)
-        lo, hi = domain[order[0]]
-        fits = bisect_right(range(lo, hi + 1), limit, key=lambda n: of(n)[0]) + lo - 1
-        return f"; it fits up to {order[0]} = {fits}" if fits >= lo else ""
+        if len(order) > 1:
+            most = [domain[n][1] for n in order]
+            return dict(zip(order, most, strict=True)) if of(*most)[0] > limit else {}, None
+        (name,), (lo, hi) = order, domain[order[0]]
+        sizes = range(lo, hi + 1, next(p.multiple_of for p in k.kernel.scalars if p.name == name))
+        fit = bisect_right(sizes, limit, key=lambda n: of(n)[0])
+        return {name: sizes[fit]} if fit < len(sizes) else {}, sizes[fit - 1] if fit else None
 
     @staticmethod
     def bad() -> KernelDescriptor:

@@ -9,6 +9,7 @@ from amk.harness.context import Context
 from amk.harness.diagnostics import Diagnostic
 from amk.harness.rule import Rule
 from amk.harness.rules.examples import example
+from amk.harness.rules.witnessed import claimed
 
 __all__ = ["Overflow"]
 
@@ -28,10 +29,7 @@ class Overflow(Rule):
     code, title = "AMK204", "32-bit overflow"
 
     def check(self, k: Context) -> Iterator[Diagnostic]:
-        for f in k.bounds.of(self.code):
-            yield self.report(
-                k, f.pointer, f.message, counterexample=f.counterexample, hint=f.hint, severity=f.severity
-            )
+        yield from claimed(self, k)
 
     @staticmethod
     def bad() -> KernelDescriptor:

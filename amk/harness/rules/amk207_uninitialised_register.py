@@ -10,6 +10,7 @@ from amk.harness.context import Context
 from amk.harness.diagnostics import Diagnostic
 from amk.harness.findings import findings
 from amk.harness.rule import Rule
+from amk.harness.rules.witnessed import witnessed
 
 __all__ = ["AMK207"]
 
@@ -29,7 +30,7 @@ class AMK207(Rule):
     title = "uninitialised register read"
 
     def check(self, k: Context) -> Iterator[Diagnostic]:
-        yield from findings(self, k, k.order.of("AMK207"))
+        yield from witnessed(k, findings(self, k, k.order.of("AMK207")))
 
     @staticmethod
     def bad() -> KernelDescriptor:
