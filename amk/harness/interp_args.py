@@ -17,7 +17,8 @@ from amk.errors import ArgumentError
 from amk.harness.interp_registers import poison
 
 __all__ = [
-    "arguments", "complete", "estimate_lane_ops", "evaluate", "grid_of", "hollow", "rounded_down", "tensor_bytes",
+    "arguments", "complete", "estimate_lane_ops", "grid_of", "hollow", "rounded_down", "shape_of", "strides_of",
+    "tensor_bytes",
 ]  # fmt: skip
 
 UNKNOWN_TRIPS = 16
@@ -42,15 +43,27 @@ def rounded_down(e: Expr, sizes: Mapping[str, Any]) -> Iterator[Apply]:
         yield e
 
 
+def _values(what: str, terms: tuple[Expr, ...], sizes: Mapping[str, Any]) -> tuple[int, ...]:
+    try:
+        return tuple(evaluate(e, sizes) for e in terms)
+    except (ValueError, ZeroDivisionError, OverflowError) as e:
+        raise ArgumentError(f"{what} has no value at these sizes: {e}", hint="give other sizes") from None
+
+
 def grid_of(kernel: KernelDescriptor, sizes: Mapping[str, Any]) -> tuple[int, int, int]:
     """Blocks in x, y and z."""
-    x, y, z = (evaluate(g, sizes) for g in kernel.grid3)
+    x, y, z = _values("the grid", kernel.grid3, sizes)
     return x, y, z
 
 
 def shape_of(p: Param, sizes: Mapping[str, Any]) -> tuple[int, ...]:
     """Extents of a tensor parameter."""
-    return tuple(evaluate(n, sizes) for n in p.shape or ())
+    return _values(f"the shape of {p.name}", p.shape or (), sizes)
+
+
+def strides_of(kernel: KernelDescriptor, p: Param, sizes: Mapping[str, Any]) -> tuple[int, ...]:
+    """Strides of a tensor parameter in elements."""
+    return _values(f"a stride of {p.name}", kernel.strides_of(p), sizes)
 
 
 def complete(kernel: KernelDescriptor, sizes: Mapping[str, Any], floor: int = 0) -> dict[str, Any]:
@@ -72,7 +85,8 @@ def _pack(kernel: KernelDescriptor, given: Mapping[str, Any], out: dict[str, Any
         for n, s in zip(reversed(shape_of(p, out)), reversed(kernel.strides_of(p)), strict=True):
             if isinstance(s, Var) and s.name not in given:
                 out[s.name] = max(out[s.name], step + -step % divisor[s.name])
-            step = max(evaluate(s, out), 1) * max(n, 1)
+            (stride,) = _values(f"a stride of {p.name}", (s,), out)
+            step = max(stride, 1) * max(n, 1)
 
 
 def tensor_bytes(kernel: KernelDescriptor, sizes: Mapping[str, Any]) -> int:
@@ -106,7 +120,7 @@ def hollow(kernel: KernelDescriptor, sizes: Mapping[str, Any]) -> dict[str, Any]
 def _storage(kernel: KernelDescriptor, p: Param, sizes: Mapping[str, Any]) -> tuple[tuple[int, ...], int]:
     """Strides in elements, and elements of storage."""
     shape = shape_of(p, sizes)
-    strides = tuple(evaluate(s, sizes) for s in kernel.strides_of(p))
+    strides = strides_of(kernel, p, sizes)
     if any(n < 0 for n in shape) or any(s < 0 for s in strides):
         raise ArgumentError(f"{p.name} has a negative extent or stride at these sizes: {shape}, {strides}")
     if not all(shape):

@@ -70,8 +70,7 @@ class Unroll:
 
     def _collect(self, loop: For, outer: tuple[For, ...]) -> list[_Item] | None:
         """The statements of a nest, or None where it holds anything else."""
-        bounds = (loop.lo, loop.hi, loop.step)
-        if loop.carry or loop.until is not None or not all(type(getattr(b, "value", None)) is int for b in bounds):
+        if loop.carry or loop.until is not None or not _counted(loop):
             return None
         loops = (*outer, loop)
         out: list[_Item] = []
@@ -113,6 +112,12 @@ class Unroll:
                 if name in written and (x.buffer in views or written[name][0] != x.index):
                     return True
         return False
+
+
+def _counted(loop: For) -> bool:
+    """Whether its bounds and a positive step are constants (a step of 0 is refused where the loop is walked)."""
+    lo, hi, step = (getattr(e, "value", None) for e in (loop.lo, loop.hi, loop.step))
+    return type(lo) is int and type(hi) is int and type(step) is int and step > 0
 
 
 def _read(s: Store | Load) -> list[Expr]:

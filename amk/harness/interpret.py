@@ -11,6 +11,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from operator import index
 from typing import Any, Literal
 
 import numpy as np
@@ -24,11 +25,11 @@ from amk.harness.interp_args import (
     arguments,
     complete,
     estimate_lane_ops,
-    evaluate,
     grid_of,
     hollow,
     rounded_down,
     shape_of,
+    strides_of,
     tensor_bytes,
 )
 from amk.harness.interp_fault import FAMILIES, Fault, FaultKind, family_of
@@ -110,7 +111,7 @@ def _program(
             raise Refused(f"the interpreter does not execute {s.kind!r} statements", hint="run this kernel on a GPU")
     scalars = {p.name: _scalar(p, args) for p in kernel.scalars}
     arrays = {p.name: _array(p, args, scalars) for p in kernel.tensors}
-    strides = {p.name: tuple(evaluate(s, scalars) for s in kernel.strides_of(p)) for p in kernel.tensors}
+    strides = {p.name: strides_of(kernel, p, scalars) for p in kernel.tensors}
     if detect:
         _exact_strides(kernel, scalars)
     tensors = GlobalMemory(arrays, strides)
@@ -133,9 +134,12 @@ def _scalar(p: Param, args: Mapping[str, Any]) -> Any:
     if p.name not in args:
         raise ArgumentError(f"argument {p.name!r} is missing")
     value, family = args[p.name], DTYPES[p.dtype].family
-    if family == "int":
-        return int(value)
-    return bool(value) if family == "bool" else np.dtype(DTYPES[p.dtype].numpy).type(value)
+    try:
+        if family == "int":
+            return index(value)
+        return bool(value) if family == "bool" else np.dtype(DTYPES[p.dtype].numpy).type(value)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"{p.name} is {type(value).__name__}, and the kernel takes {p.dtype}") from None
 
 
 def _array(p: Param, args: Mapping[str, Any], scalars: dict[str, Any]) -> Any:
