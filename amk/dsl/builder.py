@@ -199,9 +199,12 @@ class KernelBuilder:
     @contextmanager
     def loop(
         self, var: str, lo: ExprLike, hi: ExprLike, step: ExprLike = 1, *, unroll: int | Literal["full"] = 1,
-        **carry: ExprLike,
+        **carry: ExprLike | tuple[ExprLike, str],
     ) -> Iterator[Loop]:  # fmt: skip
-        """`for var in range(lo, hi, step)`; keyword arguments are carried values and their initial values."""
+        """`for var in range(lo, hi, step)`; keyword arguments are carried values: `s=0`, or `s=(0.0, "f32")`.
+
+        The first is the initial value, an i32 unless the second says otherwise.
+        """
         at, v = _place(), self._fresh(var)
         renamed = {name: self._fresh(name) for name in carry}
         loop = Loop(Var(v), {name: Var(n) for name, n in renamed.items()})
@@ -209,7 +212,7 @@ class KernelBuilder:
         yield loop
         body = tuple(self._stack.pop())
         carried = tuple(
-            _make(Carry, name=n, init=as_expr(carry[name]), next=loop.nexts[name]) for name, n in renamed.items()
+            _make(Carry, name=n, **_started(carry[name]), next=loop.nexts[name]) for name, n in renamed.items()
         )
         node = _make(
             For,
@@ -245,6 +248,14 @@ class KernelBuilder:
         while f"{name}{self._used[name]}" in self._used:
             self._used[name] += 1
         return self._fresh(f"{name}{self._used[name]}")
+
+
+def _started(carried: ExprLike | tuple[ExprLike, str]) -> dict[str, Any]:
+    """The initial value of a carried value, and its type where it is given."""
+    if isinstance(carried, tuple):
+        first, dtype = carried
+        return {"init": as_expr(first), "dtype": dtype}
+    return {"init": as_expr(carried)}
 
 
 def _make(node: Any, **fields: Any) -> Any:
