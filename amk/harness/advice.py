@@ -23,7 +23,7 @@ from amk.dsl.types import nbytes
 from amk.harness.columns import Columns, Tables
 from amk.harness.coverage import Site, global_sites, has_data, linear, rebuilt
 from amk.harness.events import Operand, Program, Unsupported
-from amk.harness.interval import Fault
+from amk.harness.faults import Fault
 
 if TYPE_CHECKING:
     from amk.harness.context import Context

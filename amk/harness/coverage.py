@@ -27,7 +27,7 @@ from amk.dsl.instructions import ROWS
 from amk.dsl.nodes import Param, Statement
 from amk.harness.diagnostics import Obligation
 from amk.harness.events import Program, Unsupported
-from amk.harness.interval import Fault
+from amk.harness.faults import Fault
 
 if TYPE_CHECKING:
     from amk.harness.context import Context

@@ -38,7 +38,8 @@ from typing import Any, NamedTuple
 
 from amk.dsl.expr import Apply, Elem, Expr, names, subterms
 from amk.dsl.kernel import expressions, walk
-from amk.harness.events import Env, Program, maximal
+from amk.harness.events import Env, Program
+from amk.harness.masks import maximal
 from amk.harness.sizes import BLOCKS, GRID, MANY, Tried, resting
 
 __all__ = ["samples"]

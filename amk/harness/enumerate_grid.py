@@ -10,7 +10,7 @@ from amk.dsl.expr import Apply, Const, Expr, names, subterms
 from amk.dsl.nodes import Param
 from amk.harness.coverage import Site, has_data
 from amk.harness.events import Env, Program, Unsupported, bits
-from amk.harness.interval import Fault, Second
+from amk.harness.faults import Fault, Second
 
 __all__ = ["count_hits"]
 
@@ -175,7 +175,7 @@ class _Count:
                 yield (*block, t, s, at), range(flat[t], flat[t] + s.width)
 
     def _rounds(self, loop: Any, env: Env, active: int, s: Site) -> Iterator[int]:
-        from amk.harness.order import trips
+        from amk.harness.stretch import trips
 
         for e in (loop.lo, loop.hi, loop.step):
             if why := self.p.data(e):

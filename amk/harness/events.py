@@ -1,30 +1,30 @@
-"""What statements touch: thread columns, footprints of shared accesses, and runs of statements between ordering points.
+"""A kernel prepared for the ordering check: named values put in place, shared operands, what stands for data.
 
-An index is evaluated once for each distinct value of its parts in `t` alone (*thread atoms*: an operand that depends
-on `t // 16` costs 16 evaluations for 256 threads), and once for each value of its parts without `t` (so `kt % 3` gives
-three evaluations, however long the loop). Threads are bits of an integer, and so are the cells of shared memory.
+In: a KernelDescriptor. Out: a Program, which answers what a statement touches and which threads pass a condition, each
+question once for each value of what it depends on. Unsupported is raised for what lies outside the fragment.
 Source: `docs/soundness.md`, section on ordering; two-thread reduction as in GPUVerify (Betts et al., OOPSLA 2012).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import lru_cache
 from math import gcd
 from typing import Any
 
 from amk.dsl.evaluate import function_of
-from amk.dsl.expr import Apply, Const, Elem, Expr, Var, apply, names, parts, subst, subterms
+from amk.dsl.expr import Apply, Const, Elem, Expr, Var, apply, names, subst, subterms
 from amk.dsl.instructions import ROWS
 from amk.dsl.kernel import KernelDescriptor, expressions, walk
-from amk.dsl.layout import Strided, Swizzle, offset
+from amk.dsl.layout import Strided, Swizzle, offset, strides
 from amk.dsl.nodes import Buffer, For, Statement
 from amk.dsl.types import nbytes
+from amk.harness.footprint import Address, Form, Operand, added, linear
+from amk.harness.masks import Column, bits, maximal
 
-__all__ = ["Column", "Env", "Footprint", "Operand", "Program", "Unsupported", "bits", "maximal"]
+__all__ = ["ORDERING", "Env", "Operand", "Program", "Unsupported", "bits", "free_terms"]
 
 Env = dict[str, Any]
+ORDERING = ("sync", "commit", "wait", "arrive", "fence", "team")
 
 
 class Unsupported(Exception):
@@ -33,105 +33,6 @@ class Unsupported(Exception):
     def __init__(self, message: str, pointer: str = "") -> None:
         super().__init__(message)
         self.message, self.pointer = message, pointer
-
-
-def bits(mask: int) -> Iterator[int]:
-    """The positions of the set bits, lowest first."""
-    while mask:
-        low = mask & -mask
-        yield low.bit_length() - 1
-        mask ^= low
-
-
-def maximal(e: Expr, banned: frozenset[str]) -> Iterator[Expr]:
-    """The largest subterms that have variables and none of the banned ones."""
-    used = names(e)
-    if not used:
-        return
-    if not used & banned and not any(isinstance(x, Elem) for x in subterms(e)):
-        yield e
-        return
-    for x in parts(e):
-        yield from maximal(x, banned)
-
-
-_T = frozenset(("t",))
-
-
-class Column:
-    """Expressions as functions of the thread: computed once for each distinct atom and each value of the rest."""
-
-    def __init__(self, exprs: tuple[Expr, ...], threads: int) -> None:
-        self.atoms: dict[Expr, Var] = {}
-        self.uniform: dict[Expr, Var] = {}
-        cut = tuple(map(self._cut, exprs))
-        held = tuple(v.name for v in (*self.atoms.values(), *self.uniform.values()))
-        self._at = function_of(cut, held)
-        self.keys = tuple(self.uniform)
-        self.classes = self._classes(threads)
-        self._memo: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
-
-    def _cut(self, e: Expr) -> Expr:
-        used = names(e)
-        if used and "t" not in used:
-            return self.uniform.setdefault(e, Var(f"u{len(self.uniform)}"))
-        if used == _T and not isinstance(e, Elem):
-            return self.atoms.setdefault(e, Var(f"a{len(self.atoms)}"))
-        return Apply(e.op, tuple(map(self._cut, e.args))) if isinstance(e, Apply) else e
-
-    def _classes(self, threads: int) -> list[tuple[tuple[Any, ...], int]]:
-        if not self.atoms:
-            return [((), (1 << threads) - 1)]
-        return list(_atom_classes(tuple(self.atoms), threads).items())
-
-    def at(self, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-        """The value tuple of each class of threads, for values of the thread-free parts `keys`."""
-        found = self._memo.get(values)
-        if found is None:
-            found = self._memo[values] = [self._at(*atoms, *values) for atoms, _ in self.classes]
-        return found
-
-
-@lru_cache(maxsize=4096)
-def _atom_classes(atoms: tuple[Expr, ...], threads: int) -> dict[tuple[Any, ...], int]:
-    f = function_of(atoms, ("t",))
-    out: dict[tuple[Any, ...], int] = {}
-    for t in range(threads):
-        key = f(t)
-        out[key] = out.get(key, 0) | 1 << t
-    return out
-
-
-@dataclass(slots=True)
-class Footprint:
-    """The cells one statement touches at one point of the schedule, with the threads that touch them."""
-
-    mode: str  # r, w, a (atomic) or c (asynchronous copy)
-    pointer: str
-    text: str
-    run: int  # cells of one thread
-    cells: list[tuple[int, int]]  # first cell, threads
-    env: Mapping[str, int]
-    must: bool = True
-    mask: int = 0
-    _owners: dict[int, int] = field(default_factory=dict)
-
-    def owners(self) -> dict[int, int]:
-        """Threads of each cell, built only when masks collide."""
-        if not self._owners:
-            for cell, threads in self.cells:
-                for c in range(cell, cell + self.run):
-                    self._owners[c] = self._owners.get(c, 0) | threads
-        return self._owners
-
-
-@dataclass(frozen=True, slots=True)
-class Operand:
-    """One shared operand of a statement."""
-
-    ref: Elem
-    mode: str
-    width: int  # elements
 
 
 class Program:
@@ -156,8 +57,10 @@ class Program:
         self._columns: dict[tuple[Expr, ...], Column] = {}
         self._functions: dict[Expr, tuple[Callable[..., tuple[Any, ...]], tuple[str, ...]]] = {}
         self._matters: dict[int, bool] = {}
+        self._stretches: dict[int, list[tuple[bool, tuple[Statement, ...]]]] = {}
         self._operands: dict[int, tuple[Operand, ...]] = {}
-        self._addresses: dict[int, Column] = {}
+        self._addresses: dict[int, Address] = {}
+        self._masks: dict[tuple[Any, ...], int] = {}
         self.tainted: frozenset[str] = self._taint()
         self.cell = self._cell()
 
@@ -211,15 +114,32 @@ class Program:
 
     def chosen(self, cond: Expr, active: int, env: Mapping[str, Any]) -> int:
         """The active threads for which a condition holds."""
-        if not self.thread_dependent(cond):
-            return active if self.value(cond, env) else 0
-        c = self.column(cond)
-        values = c.at(tuple(self.value(k, env) for k in c.keys))
-        out = 0
-        for (held,), (_, threads) in zip(values, c.classes, strict=True):
-            if held:
-                out |= threads
-        return out & active
+        e = self.inline(cond)
+        try:
+            return self._passing(e, env) & active
+        except (ValueError, ZeroDivisionError, OverflowError):  # the right side may have a value only where it counts
+            return self._mask(e, env) & active
+
+    def _passing(self, e: Expr, env: Mapping[str, Any]) -> int:
+        """The threads that pass: those that pass both or one of two conditions, each asked for itself."""
+        if isinstance(e, Apply) and e.op in ("and", "or"):
+            left, right = self._passing(e.args[0], env), self._passing(e.args[1], env)
+            return left & right if e.op == "and" else left | right
+        return self._mask(e, env)
+
+    def _mask(self, e: Expr, env: Mapping[str, Any]) -> int:
+        if "t" not in names(e):
+            return self.everyone if self.value(e, env) else 0
+        c = self.column(e)
+        key = (e, *[self.value(k, env) for k in c.keys])
+        found = self._masks.get(key)
+        if found is None:
+            found = 0
+            for (held,), (_, threads) in zip(c.at(key[1:]), c.classes, strict=True):
+                if held:
+                    found |= threads
+            self._masks[key] = found
+        return found
 
     def _taint(self) -> frozenset[str]:
         """Carried values and loop variables that differ between threads in an unknown way, or depend on data."""
@@ -258,6 +178,19 @@ class Program:
             found = self._operands[id(s)] = tuple(kept)
         return found
 
+    def stretches(self, body: tuple[Statement, ...]) -> list[tuple[bool, tuple[Statement, ...]]]:
+        """What matters of a body: each statement with an ordering point for itself, and what stands between."""
+        found = self._stretches.get(id(body))
+        if found is None:
+            found = self._stretches[id(body)] = []
+            for s in filter(self.matters, body):
+                ordered = any(x.kind in ORDERING for _, x in walk((s,)))
+                if ordered or not found or found[-1][0]:
+                    found.append((ordered, (s,)))
+                else:
+                    found[-1] = (False, (*found[-1][1], s))
+        return found
+
     def matters(self, s: Statement) -> bool:
         """Whether ordering depends on the statement: it touches shared memory, synchronises or needs whole warps."""
         found = self._matters.get(id(s))
@@ -266,23 +199,37 @@ class Program:
         return found
 
     def _matters_itself(self, s: Statement) -> bool:
-        if s.kind in ("sync", "commit", "wait", "arrive", "fence", "team"):
+        if s.kind in ORDERING:
             return True
         if s.kind == "call":
             row = ROWS.get(s.row)
             return row is None or row.issuer != "thread" or row.completes != "now" or bool(self.operands(s))
         return bool(self.operands(s))
 
-    def address(self, o: Operand) -> Column:
-        """Cell and index tuple of a shared operand, as a function of the thread."""
-        key = id(o)
-        found = self._addresses.get(key)
+    def address(self, o: Operand) -> Address:
+        """Byte address and index tuple of a shared operand, as a function of the thread. Raises Unsupported."""
+        found = self._addresses.get(id(o))
         if found is None:
-            found = self._addresses[key] = Column(self.address_terms(o), self.threads)
+            b, index = self._placed(o)
+            forms = [linear(e) for e in index]
+            found = self._addresses[id(o)] = Address((self._byte(b, index, forms), *forms), self._columns, self.threads)
         return found
+
+    def _byte(self, b: Buffer, index: tuple[Expr, ...], forms: list[Form]) -> Form:
+        size = nbytes(b.dtype)
+        out: Form = ({}, self.kernel.shared_offsets[b.name])
+        if isinstance(b.layout, Swizzle):
+            return added(out, linear(offset(b.shape, b.layout, index)), size)
+        for form, stride in zip(forms, strides(b.shape, b.layout), strict=True):
+            out = added(out, form, stride * size)
+        return out
 
     def address_terms(self, o: Operand) -> tuple[Expr, ...]:
         """The byte address of an operand and its indices, as terms."""
+        b, index = self._placed(o)
+        return (offset(b.shape, b.layout, index) * nbytes(b.dtype) + self.kernel.shared_offsets[b.name], *index)
+
+    def _placed(self, o: Operand) -> tuple[Buffer, tuple[Expr, ...]]:
         ref = self.kernel.resolve(o.ref)
         b = self.kernel.declarations[ref.buffer]
         assert isinstance(b, Buffer)
@@ -290,8 +237,7 @@ class Program:
         if len(index) != len(b.shape):
             raise Unsupported(f"{o.ref} has {len(index)} indices for {len(b.shape)} dimensions")
         _contiguous(b, o)
-        at = offset(b.shape, b.layout, index) * nbytes(b.dtype) + self.kernel.shared_offsets[b.name]
-        return (at, *index)
+        return b, index
 
     def owner(self, cell: int) -> str:
         """The shared buffer that holds a cell."""
@@ -345,7 +291,11 @@ def free_terms(p: Program, statements: tuple[Statement, ...]) -> tuple[Expr, ...
             inner |= {s.var, s.var + "#", *(c.name for c in s.carry)}
         if s.kind in ("for", "if") and p.matters(s):
             wanted += [p.inline(e) for _, e in expressions(s)]
+        elif s.kind == "load" and s.when is not None and p.operands(s):
+            wanted.append(p.inline(s.when))
         for o in p.operands(s):
-            wanted += p.address_terms(o)
+            known = not any(map(p.data, o.ref.index))
+            wanted += p.address(o).free if known else [p.inline(e) for e in p.kernel.resolve(o.ref).index]
     banned = frozenset(inner)
-    return tuple(dict.fromkeys(m for e in wanted for m in maximal(e, banned) if not names(m) & p.tainted))
+    found = dict.fromkeys(m for e in dict.fromkeys(wanted) for m in maximal(e, banned))
+    return tuple(m for m in found if not names(m) & p.tainted)

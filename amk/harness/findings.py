@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from amk.harness.context import Context
 from amk.harness.diagnostics import Diagnostic, Related
-from amk.harness.interval import Fault
+from amk.harness.faults import Fault
 from amk.harness.rule import Rule
 
 __all__ = ["findings", "unsupported"]

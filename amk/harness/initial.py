@@ -19,7 +19,7 @@ from amk.dsl.kernel import expressions, walk
 from amk.dsl.layout import row_major
 from amk.dsl.nodes import Buffer, Statement
 from amk.harness.events import Program, bits
-from amk.harness.interval import Fault
+from amk.harness.faults import Fault
 
 __all__ = ["uninitialised_registers"]
 

@@ -406,6 +406,19 @@ def test_guarded_copies_need_zeros_where_there_is_no_data() -> None:
     assert codes(kernel(False)) == {"AMK206"}
 
 
+def test_a_guarded_read_is_asked_for_in_every_iteration() -> None:
+    """What one iteration read was taken for what the next one reads, where only its guard told them apart."""
+    k = KernelBuilder("guarded_read", target="sm_80", threads=64)
+    s, a = k.shared("s", "i32", (64,)), k.registers("a", "i32", (1,))
+    k.store(s[k.t], 0)
+    k.sync()
+    with k.loop("i", 0, 3) as i:
+        k.sync()
+        k.store(s[k.t], 1)
+        k.load(a[0], s[63 - k.t], when=eq(i.var, 1), other=0)
+    assert codes(k.finish(grid=(1,))) == {"AMK301"}
+
+
 PATTERNS = (lambda t: t, lambda t: t ^ 1, lambda t: t ^ 16, lambda t: 31 - t % 32, lambda t: t // 2, lambda t: t % 32)
 
 

@@ -1,63 +1,42 @@
-"""What happened since the last block barrier, and the one race rule.
+"""The barrier epoch: what happened since the last block barrier, and the one race rule.
 
-Strands are warps, each with a clock that a warp barrier advances; a block barrier joins all of them, which empties the
-interval. Asynchronous copies are counters of groups: a copy is in flight from its issue until a wait retires its group
+Strands are warps, each with a clock that a warp barrier advances; a block barrier joins all of them, which starts a new
+epoch. Asynchronous copies are counters of groups: a copy is in flight from its issue until a wait retires its group
 (it is then a write of its own thread) and is visible to other threads after the next block barrier.
-Source: PTX ISA, memory consistency model and cp.async.wait_group; FastTrack (Flanagan and Freund, PLDI 2009).
+Source: PTX ISA, memory consistency model and cp.async.wait_group; barrier intervals as in GPUVerify (Betts et al.,
+OOPSLA 2012); clocks as in FastTrack (Flanagan and Freund, PLDI 2009).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
 
-from amk.harness.events import Footprint, Program, bits
+from amk.harness.events import Program
+from amk.harness.faults import Fault, Second
+from amk.harness.footprint import Footprint
+from amk.harness.masks import bits
 
-__all__ = ["Copy", "Fault", "Interval", "Run", "Second", "conflict"]
+__all__ = ["Epoch", "Flight", "Run", "conflict"]
 
 _PLAIN = {"r": "reads", "w": "writes", "a": "updates atomically", "c": "copies (cp.async) into", "l": "copied into"}
 
 
-@dataclass(frozen=True, slots=True)
-class Second:
-    """The other place of a fault."""
-
-    pointer: str
-    note: str
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """A finding of an engine, which the rule of its code turns into a diagnostic."""
-
-    code: str
-    pointer: str
-    message: str
-    counterexample: Mapping[str, int] = field(default_factory=dict)
-    related: tuple[Second, ...] = ()
-    hint: str = ""
-
-
-@dataclass(slots=True)
 class Run:
     """What consecutive statements without an ordering point touch, in program order."""
 
-    parts: list[Footprint] = field(default_factory=list)
-    reads: int = 0
-    writes: int = 0
-    atomics: int = 0
-    copies: int = 0
-    need: int = 0  # cells that must be initialised before
-    made: int = 0  # cells that are initialised after
-    faults: list[Fault] = field(default_factory=list)
-
-    @property
-    def touched(self) -> int:
-        return self.reads | self.writes | self.atomics | self.copies
+    def __init__(self) -> None:
+        self.parts: list[Footprint] = []
+        self.reads = self.writes = self.atomics = self.copies = self.touched = 0
+        self.need = 0  # cells that must be initialised before
+        self.made = 0  # cells that are initialised after
+        self.faults: list[Fault] = []
 
     def add(self, f: Footprint) -> None:
         """Takes one footprint into the masks."""
         self.parts.append(f)
+        self.touched |= f.mask
         if f.mode in "ra":
             self.need |= f.mask & ~self.made
         if f.mode == "r":
@@ -75,19 +54,32 @@ class Run:
         mine, theirs = self.writes | self.copies, other.writes | other.copies
         return mine & other.touched | theirs & self.touched | self.atomics & other.reads | self.reads & other.atomics
 
+    @cached_property
+    def issued(self) -> list[Footprint]:
+        """Its asynchronous copies."""
+        return [f for f in self.parts if f.mode == "c"]
 
-@dataclass(slots=True)
-class Copy:
-    """An asynchronous copy in flight; `group` is None while its group is open."""
+    @cached_property
+    def landed(self) -> Run:
+        """Its asynchronous copies as the writes that they are once their group is retired."""
+        out = Run()
+        for f in self.issued:
+            out.add(f._replace(mode="l"))
+        return out
 
-    part: Footprint
-    env: Mapping[str, int]
-    group: int | None = None
+
+class Flight:
+    """The asynchronous copies of a run; `group` is None while their group is open."""
+
+    __slots__ = ("env", "group", "run")
+
+    def __init__(self, run: Run, env: Mapping[str, int]) -> None:
+        self.run, self.env = run, env
+        self.group: int | None = None
 
 
-@dataclass(slots=True)
-class Record:
-    """A run that happened in this interval, with the warps' clocks at that time."""
+class Record(NamedTuple):
+    """A run that happened in this epoch, with the warps' clocks at that time."""
 
     run: Run
     clocks: tuple[int, ...]
@@ -102,7 +94,7 @@ def conflict(a: Footprint, b: Footprint, synced: int, same: bool = False) -> tup
     if a.mode == b.mode and a.mode in "ra":
         return None
     for cell in bits(a.mask & b.mask):
-        first, second = a.owners()[cell], b.owners()[cell]
+        first, second = a.owner(cell), b.owner(cell)
         for t in bits(first):
             others = second if same else second & ~(1 << t)
             if others and synced >> t & 1:
@@ -112,14 +104,14 @@ def conflict(a: Footprint, b: Footprint, synced: int, same: bool = False) -> tup
     return None
 
 
-class Interval:
+class Epoch:
     """The state of one block between two block barriers."""
 
     def __init__(self, program: Program) -> None:
         self.p = program
         self.clocks = [0] * -(-program.threads // 32)
         self.records: list[Record] = []
-        self.flight: list[Copy] = []
+        self.flight: list[Flight] = []
         self.groups = 0
         self.waits = ""  # pointer of the last wait
         self.pending = 0
@@ -139,7 +131,7 @@ class Interval:
         yield from self._uninitialised(run, env)
         self.init |= run.made
         if run.copies:
-            self.flight += [Copy(f, env) for f in run.parts if f.mode == "c"]
+            self.flight.append(Flight(run, env))
 
     def block(self) -> None:
         """A barrier of the whole block."""
@@ -164,10 +156,10 @@ class Interval:
         if not done:
             return
         self.flight = [c for c in self.flight if c.group is None or c.group > self.groups - pending]
+        clocks = tuple(self.clocks)
         for c in done:
-            run = Run([_landed(c.part)], writes=c.part.mask)
-            self.records.append(Record(run, tuple(self.clocks), c.env))
-            self.init |= c.part.mask if c.part.must else 0
+            self.records.append(Record(c.run.landed, clocks, c.env))
+            self.init |= c.run.landed.made
 
     # -- checks -----------------------------------------------------------------------------------------------------
     def _races(self, run: Run, env: Mapping[str, int], since: int) -> Iterator[Fault]:
@@ -189,21 +181,24 @@ class Interval:
 
     def _landing(self, run: Run, env: Mapping[str, int]) -> Iterator[Fault]:
         for c in self.flight:
-            if not c.part.mask & run.touched:
+            if not c.run.copies & run.touched:
                 continue
-            for f in run.parts:
-                if f.mask & c.part.mask and (hit := conflict(c.part, f, 0, same=True)):
-                    yield self._in_flight(c, f, hit, env)
+            for part in c.run.issued:
+                for f in run.parts if part.mask & run.touched else ():
+                    if f.mask & part.mask and (hit := conflict(part, f, 0, same=True)):
+                        yield self.in_flight(c, part, f, hit, env)
 
     def _uninitialised(self, run: Run, env: Mapping[str, int]) -> Iterator[Fault]:
         lost = run.need & ~self.init
+        if not lost:
+            return
         for c in self.flight:
-            lost &= ~c.part.mask  # reported as read before it landed
+            lost &= ~c.run.copies  # reported as read before it landed
         if not lost:
             return
         cell = next(bits(lost))
         f = next(x for x in run.parts if x.mode in "ra" and x.mask >> cell & 1)
-        t, byte = next(bits(f.owners()[cell])), cell * self.p.cell
+        t, byte = next(bits(f.owner(cell))), cell * self.p.cell
         yield Fault(
             "AMK206", f.pointer,
             f"thread {t} reads {f.text}, byte {byte} of shared memory ('{self.p.owner(cell)}'), which nothing has "
@@ -241,29 +236,28 @@ class Interval:
         hint = "put a block barrier between the wait and this access"
         return Fault("AMK303", new.pointer, message, _point(env, new, t2, t, byte), seconds, hint)
 
-    def _in_flight(self, c: Copy, f: Footprint, hit: tuple[int, int, int], env: Mapping[str, int]) -> Fault:
+    def in_flight(
+        self, c: Flight, part: Footprint, f: Footprint, hit: tuple[int, int, int], env: Mapping[str, int]
+    ) -> Fault:
+        """An access to what a copy is still writing."""
         cell, t, t2 = hit
         byte = cell * self.p.cell
         message = (
             f"thread {t2} {_PLAIN[f.mode]} {f.text}, byte {byte} of shared memory ('{self.p.owner(cell)}'), while the "
             f"cp.async of thread {t} into it has not landed: {self._state(c)}"
         )
-        seconds = [Second(c.part.pointer, f"thread {t} issues the copy here{_said(c.env)}")]
+        seconds = [Second(part.pointer, f"thread {t} issues the copy here{_said(c.env)}")]
         if self.waits:
             seconds.append(Second(self.waits, f"the last wait leaves up to {self.pending} groups unfinished"))
         hint = "commit before the wait, one commit an iteration (empty groups count), and wait for fewer pending groups"
         return Fault("AMK303", f.pointer, message, _point(env, f, t2, t, byte), tuple(seconds), hint)
 
-    def _state(self, c: Copy) -> str:
+    def _state(self, c: Flight) -> str:
         if c.group is None:
             return "its group is not committed yet, so no wait can cover it"
         if not self.waits:
             return f"it is in group {c.group} of {self.groups} and nothing waits for it"
         return f"it is in group {c.group} of {self.groups} committed, and the last wait leaves {self.pending} pending"
-
-
-def _landed(f: Footprint) -> Footprint:
-    return Footprint("l", f.pointer, f.text, f.run, f.cells, f.env, f.must, f.mask)
 
 
 def _point(env: Mapping[str, int], f: Footprint, t: int, t2: int | None, byte: int) -> dict[str, int]:

@@ -1,0 +1,29 @@
+"""What an engine finds, before a rule makes it a diagnostic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+__all__ = ["Fault", "Second"]
+
+_NOWHERE: Mapping[str, int] = MappingProxyType({})
+
+
+class Second(NamedTuple):
+    """The other place of a fault."""
+
+    pointer: str
+    note: str
+
+
+class Fault(NamedTuple):
+    """A finding of an engine, which the rule of its code turns into a diagnostic."""
+
+    code: str
+    pointer: str
+    message: str
+    counterexample: Mapping[str, int] = _NOWHERE
+    related: tuple[Second, ...] = ()
+    hint: str = ""

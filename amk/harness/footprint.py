@@ -1,0 +1,138 @@
+"""Which cells of shared memory an access touches, and which threads touch them: a pattern, shifted.
+
+An address is a sum of a part that follows the thread and a part that does not. The first gives a pattern of cells,
+computed once for all the copies of an unrolled access and all the slots of a ring; the second shifts it. Cells are bits
+of an integer, so a shift is one.
+Source: `docs/soundness.md`, section on ordering; two-thread reduction as in GPUVerify (Betts et al., OOPSLA 2012).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from amk.dsl.evaluate import function_of
+from amk.dsl.expr import Apply, Const, Elem, Expr, apply, names
+from amk.harness.masks import Column
+
+__all__ = ["Address", "Footprint", "Operand", "Pattern", "linear"]
+
+Form = tuple[dict[Expr, int], int]  # factors of terms, and a constant; not to be changed
+
+
+class Operand(NamedTuple):
+    """One shared operand of a statement."""
+
+    ref: Elem
+    mode: str  # r, w, a (atomic) or c (asynchronous copy)
+    width: int  # elements
+
+
+class Pattern:
+    """Cells and threads of an access, counted from its lowest cell."""
+
+    __slots__ = ("_owners", "cells", "first", "highest", "lanes", "lowest", "mask", "run")
+
+    def __init__(self, points: Iterable[tuple[tuple[int, ...], int]], run: int, unit: int) -> None:
+        held = list(points)  # byte and indices, with the threads that have them
+        columns = list(zip(*(x for x, _ in held), strict=True))
+        self.first = min(columns[0])  # byte
+        self.lowest, self.highest = tuple(map(min, columns[1:])), tuple(map(max, columns[1:]))
+        self.run = run  # cells of one thread
+        self.cells = [((x[0] - self.first) // unit, threads) for x, threads in held]
+        self.lanes = run * sum(threads.bit_count() for _, threads in held)
+        self.mask, whole = 0, (1 << run) - 1
+        for cell in {cell for cell, _ in self.cells}:
+            self.mask |= whole << cell
+        self._owners: dict[int, int] = {}
+
+    def owners(self) -> dict[int, int]:
+        """Threads of each cell, built only when masks collide."""
+        if not self._owners:
+            for first, threads in self.cells:
+                for cell in range(first, first + self.run):
+                    self._owners[cell] = self._owners.get(cell, 0) | threads
+        return self._owners
+
+
+class Footprint(NamedTuple):
+    """The cells one statement touches at one point of the schedule, with the threads that touch them."""
+
+    mode: str  # of the operand, or l: a copy that has landed
+    pointer: str
+    text: str
+    pattern: Pattern
+    shift: int  # cells
+    mask: int
+    env: Mapping[str, int]
+    must: bool = True
+
+    def owner(self, cell: int) -> int:
+        """The threads that touch a cell of the mask."""
+        return self.pattern.owners()[cell - self.shift]
+
+    @property
+    def shared(self) -> bool:
+        """Whether a cell has two threads."""
+        return self.pattern.lanes != self.mask.bit_count()
+
+
+class Address:
+    """Byte address and indices of an operand: what follows the thread, and what shifts it."""
+
+    __slots__ = ("_constants", "_free", "_used", "column", "free")
+
+    def __init__(self, forms: Iterable[Form], columns: dict[tuple[Expr, ...], Column], threads: int) -> None:
+        split = [_split(form) for form in forms]
+        varying = tuple(v for v, _, _ in split)
+        if varying not in columns:
+            columns[varying] = Column(varying, threads)
+        self.column = columns[varying]
+        self.free = (*self.column.keys, *(f for _, f, _ in split))  # thread-free terms that decide
+        self._used = tuple(sorted(frozenset().union(*map(names, self.free))))
+        self._free = function_of(self.free, self._used)
+        self._constants = tuple(c for _, _, c in split)
+
+    def at(self, env: Mapping[str, Any]) -> tuple[tuple[Any, ...], tuple[int, ...]]:
+        """The values that the pattern depends on, and what is added to address and indices."""
+        got = self._free(*[env[n] for n in self._used])
+        cut = len(self.column.keys)
+        return got[:cut], tuple([a + b for a, b in zip(got[cut:], self._constants, strict=True)])
+
+
+@lru_cache(maxsize=1 << 14)
+def linear(e: Expr) -> Form:
+    """The term as a sum of multiples of terms that are not sums."""
+    if isinstance(e, Const) and type(e.value) is int:
+        return {}, e.value
+    if isinstance(e, Apply):
+        if e.op in ("+", "-"):
+            return added(linear(e.args[0]), linear(e.args[1]), 1 if e.op == "+" else -1)
+        if e.op == "neg":
+            return added(({}, 0), linear(e.args[0]), -1)
+        if e.op == "*":
+            for x, y in (e.args, e.args[::-1]):
+                if isinstance(y, Const) and type(y.value) is int:
+                    return added(({}, 0), linear(x), y.value)
+    return {e: 1}, 0
+
+
+def added(a: Form, b: Form, times: int) -> Form:
+    """a + b * times."""
+    terms = dict(a[0])
+    for x, c in b[0].items():
+        terms[x] = terms.get(x, 0) + c * times
+    return {x: c for x, c in terms.items() if c}, a[1] + b[1] * times
+
+
+def _split(form: Form) -> tuple[Expr, Expr, int]:
+    """The sum of the terms in which the thread stands, that of the others, and the constant."""
+    varying: Expr = Const(0)
+    free: Expr = Const(0)
+    for x, c in form[0].items():
+        if "t" in names(x):
+            varying = apply("+", varying, apply("*", x, c))
+        else:
+            free = apply("+", free, apply("*", x, c))
+    return varying, free, form[1]

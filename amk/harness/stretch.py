@@ -1,0 +1,287 @@
+"""Stretches of a schedule without an ordering point: what they touch, and the conflicts inside them.
+
+In: consecutive statements, the threads that reach them and the values of what is around them. Out: a Run. A stretch is
+walked once for each value of the terms that decide what it touches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from amk.dsl.instructions import ROWS
+from amk.dsl.nodes import Buffer, Statement
+from amk.dsl.types import nbytes
+from amk.harness.epoch import Epoch, Flight, Run, conflict
+from amk.harness.events import Env, Operand, Program, Unsupported, free_terms
+from amk.harness.faults import Fault, Second
+from amk.harness.footprint import Address, Footprint, Pattern
+from amk.harness.masks import bits
+
+__all__ = ["Narrowed", "Stop", "Stretches", "divergence", "ints", "partial_warp", "shown", "trips"]
+
+Narrowed = list[tuple[str, str, int]]  # pointer, condition and threads left (-1: unknown) of each divergence around
+
+
+class Stop(Exception):
+    """The walk of one sample cannot go on."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.message)
+        self.fault = fault
+
+
+class Stretches:
+    """The stretches of a program, each remembered."""
+
+    def __init__(self, program: Program) -> None:
+        self.p = program
+        self._terms: dict[int, tuple[Any, ...]] = {}
+        self._runs: dict[tuple[Any, ...], Run] = {}
+        self._footprints: dict[tuple[Any, ...], Footprint] = {}
+        self._patterns: dict[tuple[Any, ...], Pattern] = {}
+        self._places: dict[int, tuple[Address, Buffer, tuple[int, ...]]] = {}
+
+    def run(self, group: tuple[Statement, ...], active: int, env: Env, narrowed: Narrowed, epoch: Epoch) -> Run:
+        """What the statements touch, with the faults among them."""
+        terms = self._terms.get(id(group))
+        if terms is None:
+            terms = self._terms[id(group)] = free_terms(self.p, group)
+        key = (id(group), active, *[self.p.value(e, env) for e in terms])
+        found = self._runs.get(key)
+        if found is None:
+            found = self._runs[key] = _Stretch(self, env, narrowed).walk(group, active, epoch)
+        return found
+
+    def footprint(
+        self, s: Statement, o: Operand, active: int, env: Env, outer: frozenset[str], must: bool
+    ) -> Footprint:
+        """The cells of an operand at this point."""
+        place = self._places.get(id(o))
+        if place is None:
+            place = self._places[id(o)] = self._place(s, o)
+        address, b, tops = place
+        values, by = address.at(env)
+        key = (id(o), active, values, by, must)
+        found = self._footprints.get(key)
+        if found is None:
+            pattern = self._pattern(address, o.width * nbytes(b.dtype), active, values)
+            spans = zip(by[1:], pattern.lowest, pattern.highest, tops, strict=True)
+            if any(n + lo < 0 or n + hi >= top for n, lo, hi, top in spans):
+                raise Stop(self._outside(s, o, address, active, env, b, tops))
+            inner = {n: v for n, v in env.items() if n not in outer and type(v) is int and "#" not in n}
+            shift = (pattern.first + by[0]) // self.p.cell
+            pointer, mask = self.p.pointers[id(s)], pattern.mask << shift
+            found = Footprint(o.mode, pointer, str(o.ref), pattern, shift, mask, inner, must)
+            self._footprints[key] = found
+        return found
+
+    def _place(self, s: Statement, o: Operand) -> tuple[Address, Buffer, tuple[int, ...]]:
+        for e in o.ref.index:
+            if why := self.p.data(e):
+                raise Unsupported(f"{o.ref}: a shared address that depends on {why}", self.p.pointers[id(s)])
+        b = self.p.kernel.find(o.ref.buffer)
+        assert isinstance(b, Buffer)
+        return self.p.address(o), b, (*b.shape[:-1], b.shape[-1] - o.width + 1)
+
+    def _pattern(self, address: Address, size: int, active: int, values: tuple[Any, ...]) -> Pattern:
+        key = (id(address.column), size, active, values)
+        found = self._patterns.get(key)
+        if found is None:
+            pairs = zip(address.column.at(values), address.column.classes, strict=True)
+            held = ((x, threads & active) for x, (_, threads) in pairs if threads & active)
+            found = self._patterns[key] = Pattern(held, size // self.p.cell, self.p.cell)
+        return found
+
+    def _outside(
+        self, s: Statement, o: Operand, address: Address, active: int, env: Env, b: Buffer, tops: tuple[int, ...]
+    ) -> Fault:
+        values, by = address.at(env)
+        for x, (_, threads) in zip(address.column.at(values), address.column.classes, strict=True):
+            index = tuple(a + n for a, n in zip(x[1:], by[1:], strict=True))
+            if threads & active and not all(0 <= i < n for i, n in zip(index, tops, strict=True)):
+                break
+        at = ints(env) | {"t": next(bits(threads & active))}
+        upto = f" (and the next {o.width - 1})" if o.width > 1 else ""
+        message = f"{o.ref} has index {index}{upto} in '{b.name}' of shape {b.shape}, for thread {at['t']}"
+        return Fault("AMK202", self.p.pointers[id(s)], message, at, (), "check the index against the declared shape")
+
+
+class _Stretch:
+    """One walk through one stretch."""
+
+    def __init__(self, stretches: Stretches, env: Env, narrowed: Narrowed) -> None:
+        self.all, self.p, self.env, self.narrowed = stretches, stretches.p, env, narrowed
+        self.outer, self.out = frozenset(env), Run()
+
+    def walk(self, group: tuple[Statement, ...], active: int, epoch: Epoch) -> Run:
+        """The run of the statements; leaves the environment as it was."""
+        for s in group:
+            self._collect(s, active, True)
+        for n in self.env.keys() - self.outer:
+            del self.env[n]
+        self._conflicts(epoch)
+        return self.out
+
+    def _collect(self, s: Any, active: int, must: bool) -> None:
+        if not self.p.matters(s):
+            return
+        if s.kind == "if":
+            self._branch(s, active, must)
+        elif s.kind == "for":
+            self._loop(s, active, must)
+        else:
+            self._statement(s, active, must)
+
+    def _branch(self, s: Any, active: int, must: bool) -> None:
+        known = not self.p.data(s.cond)
+        inner = self.p.chosen(s.cond, active, self.env) if known else active
+        self.narrowed.append((self.p.pointers[id(s)], str(s.cond), inner.bit_count() if known else -1))
+        if inner:
+            for x in s.body:
+                self._collect(x, inner, must and known)
+        self.narrowed.pop()
+
+    def _loop(self, s: Any, active: int, must: bool) -> None:
+        for e in (s.lo, s.hi, s.step):
+            if why := self.p.data(e):
+                raise Unsupported(
+                    f"a loop over shared memory whose trip count depends on {why}", self.p.pointers[id(s)]
+                )
+        self.narrowed.append((self.p.pointers[id(s)], f"the trip count {s.hi}", 0))
+        for inner in trips(self.p, s, active, self.env):
+            for x in s.body:
+                self._collect(x, inner, must)
+        self.narrowed.pop()
+
+    def _statement(self, s: Any, active: int, must: bool) -> None:
+        if s.kind == "call":
+            self._call(s, active)
+        threads, sure = active, must
+        if s.kind == "load" and s.when is not None:
+            known = not self.p.data(s.when)
+            sure, threads = must and known, self.p.chosen(s.when, active, self.env) if known else active
+        for o in self.p.operands(s) if threads else ():
+            self.out.add(self.all.footprint(s, o, threads, self.env, self.outer, sure))
+
+    def _call(self, s: Any, active: int) -> None:
+        row, pointer = ROWS.get(s.row), self.p.pointers[id(s)]
+        if row is None or row.completes not in ("now", "cp_async") or row.issuer not in ("thread", "warp"):
+            raise Unsupported(f"the instruction {s.row}", pointer)
+        if row.issuer != "warp":
+            return
+        if self.p.operands(s):
+            raise Unsupported(f"the shared operands of {s.row}", pointer)
+        unsure = next((c for _, c, n in self.narrowed if n < 0), None)
+        if unsure is not None:
+            message = f"{s.row} needs all 32 threads of a warp, and {unsure} depends on data"
+            raise Stop(decided("AMK305", pointer, message, {}, self.narrowed[-1][0]))
+        if (w := partial_warp(active, self.p.threads)) is not None:
+            what = f"{s.row}, an instruction of whole warps,"
+            raise Stop(divergence(self.p, "AMK305", what, pointer, active, self.env, self.narrowed, w))
+
+    # -- conflicts --------------------------------------------------------------------------------------------------
+    def _conflicts(self, epoch: Epoch) -> None:
+        """Conflicts inside one stretch, each access against itself and against those before it."""
+        run, env, done = self.out, shown(self.env), 0
+        for i, f in enumerate(run.parts):
+            if f.mode in "wc" and f.shared:
+                run.faults += self._pair(f, f, env, epoch)
+            written = f.mode in "wca"
+            if f.mask & done or written:
+                for g in run.parts[:i]:
+                    if g.mask & f.mask and (written or g.mode != f.mode):
+                        run.faults += self._pair(g, f, env, epoch)
+            done |= f.mask if f.mode != "r" else 0
+
+    def _pair(self, old: Footprint, new: Footprint, env: Mapping[str, int], epoch: Epoch) -> Iterator[Fault]:
+        asynchronous = old.mode == "c" and old is not new
+        if hit := conflict(old, new, 0, same=asynchronous):
+            if asynchronous and new.mode in "ra":
+                yield epoch.in_flight(Flight(self.out, env), old, new, hit, env)
+            else:
+                yield epoch.race(old, new, hit, env, env)
+
+
+def trips(p: Program, s: Any, active: int, env: Env) -> Iterator[int]:
+    """Runs `env` through the iterations of a loop and gives the threads that take part in each."""
+    if s.until is not None:
+        raise Unsupported("a loop that synchronises or uses shared memory and stops early", p.pointers[id(s)])
+    carried = [c for c in s.carry if c.name not in p.tainted]
+    for c in carried:
+        env[c.name] = p.value(c.init, env)
+    if p.thread_dependent(s.lo) or p.thread_dependent(s.hi):
+        rounds = _thread_rounds(p, s, active, env)
+    else:
+        rounds = _uniform_rounds(p, s, active, env)
+    for count, inner in enumerate(rounds, 1):
+        p.rounds[id(s)] = max(p.rounds.get(id(s), 0), count)
+        yield inner
+        env.update([(c.name, p.value(c.next, env)) for c in carried])
+
+
+def _uniform_rounds(p: Program, s: Any, active: int, env: Env) -> Iterator[int]:
+    values = range(p.value(s.lo, env), p.value(s.hi, env), p.value(s.step, env))
+    if len(values) > _MOST_ROUNDS:
+        raise Unsupported(f"{len(values)} iterations of the loop over {s.var}, at sizes that count", p.pointers[id(s)])
+    for v in values:
+        env[s.var] = env["#" + s.var] = v
+        yield active
+    env.pop("#" + s.var, None)
+
+
+def _thread_rounds(p: Program, s: Any, active: int, env: Env) -> Iterator[int]:
+    """Bounds that depend on the thread: the variable is `lo + round * step`, which `Program` put in its place."""
+    cond = p.thread_loops[s.var]
+    for j in range(_MOST_ROUNDS):
+        env[s.var + "#"] = j
+        inner = p.chosen(cond, active, env)
+        if not inner:
+            return
+        yield inner
+    raise Unsupported(f"more than {_MOST_ROUNDS} iterations of the loop over {s.var}", p.pointers[id(s)])
+
+
+_MOST_ROUNDS = 1 << 20  # walking more takes minutes
+
+
+# ----------------------------------------------------------------------------------------------------------- divergence
+def partial_warp(active: int, threads: int) -> int | None:
+    """The first warp that is only partly active."""
+    for w in range(-(-threads // 32)):
+        if active >> 32 * w & 0xFFFFFFFF not in (0, 0xFFFFFFFF):
+            return w
+    return None
+
+
+def divergence(
+    p: Program, code: str, what: str, pointer: str, active: int, env: Env, narrowed: Narrowed, warp: int | None = None
+) -> Fault:
+    """Threads of the block, or of a warp, are missing where all must be."""
+    total, have = p.threads, active.bit_count()
+    where, cond, _ = narrowed[-1] if narrowed else ("", "the thread count", 0)
+    if warp is not None:
+        total, have = 32, (active >> 32 * warp & 0xFFFFFFFF).bit_count()
+    of = f"warp {warp}" if warp is not None else "the block"
+    missing = next(bits(p.everyone & ~active), p.threads)
+    message = (
+        f"{what} is reached by {have} of {total} threads of {of}: {cond} decides, and thread {missing} is not there"
+    )
+    return decided(code, pointer, message, ints(env) | {"t": next(bits(active)), "t2": missing}, where)
+
+
+def decided(code: str, pointer: str, message: str, at: Mapping[str, int], where: str) -> Fault:
+    """A fault of the condition around a statement."""
+    related = (Second(where, "what decides"),) if where else ()
+    hint = "move it out of the branch, or make the condition the same for all threads"
+    return Fault(code, pointer, message, at, related, hint)
+
+
+def ints(env: Mapping[str, Any]) -> dict[str, int]:
+    """The whole numbers of an environment, for a counterexample."""
+    return {n: v for n, v in env.items() if "#" not in n and type(v) is int}
+
+
+def shown(env: Mapping[str, Any]) -> dict[str, int]:
+    """The same with `#` names, which say the iteration of each loop around."""
+    return {n: v for n, v in env.items() if type(v) is int and not n.endswith("#")}
