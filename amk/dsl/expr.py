@@ -15,7 +15,7 @@ from amk.dsl.instructions.pure import PURE
 
 __all__ = [
     "BUILTINS", "FUNCTIONS", "Apply", "Const", "Elem", "Expr", "ExprError", "ExprLike", "Var", "apply", "as_expr",
-    "both", "cdiv", "eq", "maximum", "minimum", "names", "ne", "negate", "parts", "select", "subst",
+    "both", "cdiv", "eq", "has_elements", "maximum", "minimum", "names", "ne", "negate", "parts", "select", "subst",
     "subterms",
 ]  # fmt: skip
 
@@ -239,9 +239,11 @@ def apply(op: str, *args: ExprLike) -> Expr:
         return a[1] if a[0].value else a[2]
     if op in ("and", "or"):
         return _fold_logic(op, a)
-    if len(a) == 2 and op in FOLD and all(isinstance(x, Const) and type(x.value) is int for x in a):
-        return _fold_ints(op, a)
-    simpler = _neutral(op, a)
+    left, right = a[0], a[-1]
+    if type(left) is Const and type(right) is Const and len(a) == 2 and op in FOLD:
+        if type(left.value) is int and type(right.value) is int:
+            return _fold_ints(op, a)
+    simpler = _neutral(op, left, right)
     return Apply(op, a) if simpler is None else simpler
 
 
@@ -260,8 +262,7 @@ def _fold_logic(op: str, a: tuple[Expr, ...]) -> Expr:
     return Apply(op, a)
 
 
-def _neutral(op: str, a: tuple[Expr, ...]) -> Expr | None:
-    left, right = a[0], a[-1]
+def _neutral(op: str, left: Expr, right: Expr) -> Expr | None:
     if right == _ZERO and op in ("+", "-", "^", "|", "<<", ">>"):
         return left
     if left == _ZERO and op in ("+", "^", "|"):
@@ -339,12 +340,18 @@ def subterms(e: Expr) -> tuple[Expr, ...]:
     return (e, *(x for part in parts(e) for x in subterms(part)))
 
 
+@lru_cache(maxsize=1 << 16)
+def has_elements(e: Expr) -> bool:
+    """Whether an element of a buffer stands in the term."""
+    return isinstance(e, Elem) or any(map(has_elements, parts(e)))
+
+
 def subst(e: Expr, env: Mapping[str, Expr]) -> Expr:
     """The term with variables replaced; folds what becomes constant."""
     if isinstance(e, Var):
         return env.get(e.name, e)
     if isinstance(e, Apply):
-        return apply(e.op, *(subst(x, env) for x in e.args)) if names(e) & env.keys() else e
+        return e if names(e).isdisjoint(env) else apply(e.op, *(subst(x, env) for x in e.args))
     if isinstance(e, Elem):
         return Elem(e.buffer, tuple(subst(x, env) for x in e.index))
     return e

@@ -15,13 +15,13 @@ from functools import lru_cache, wraps
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from amk.dsl.expr import Const, Expr, Var, apply, names, subst
+from amk.dsl.expr import Const, Expr, Var, apply, has_elements, names, subst
 from amk.dsl.kernel import children
 from amk.dsl.layout import linear as dot
 from amk.dsl.nodes import Buffer, Param, Statement
 from amk.dsl.types import nbytes
 from amk.harness.columns import Columns, Tables
-from amk.harness.coverage import Site, global_sites, has_data, linear, rebuilt
+from amk.harness.coverage import Site, global_sites, linear, rebuilt
 from amk.harness.events import Operand, Program, Unsupported
 from amk.harness.faults import Fault
 
@@ -89,7 +89,7 @@ def widths(ctx: Context) -> Iterator[Fault]:
 
 def _sites(p: Program) -> list[Site]:
     try:
-        return [s for s in global_sites(p) if not any(map(has_data, s.index)) and s.mode != "a"]
+        return [s for s in global_sites(p) if not any(map(has_elements, s.index)) and s.mode != "a"]
     except Unsupported:
         return []
 
@@ -264,9 +264,9 @@ class Warp:
     def lanes(self, e: Expr, s: Site | Shared) -> list[int]:
         """The term's value for each active lane of the access; [] where it is not known."""
         columns, fixed = self._in(s.loops)
-        if not names(e) <= columns.variables.keys() or has_data(e):
+        if not names(e) <= columns.variables.keys() or has_elements(e):
             return []
-        own = [c for c in s.conds if names(c) <= fixed and not has_data(c)]  # those on the thread alone
+        own = [c for c in s.conds if names(c) <= fixed and not has_elements(c)]  # those on the thread alone
         found = columns.of(e)
         if not own:
             return found
@@ -281,7 +281,7 @@ class Warp:
             columns = Columns(len(known["t"]), known)
             fixed = {"t"}
             for name, e in first_values(self.p, loops).items():
-                if names(e) <= columns.variables.keys() and not has_data(e):
+                if names(e) <= columns.variables.keys() and not has_elements(e):
                     columns.variables[name] = columns.value(e)
                     fixed |= {name} if names(e) <= fixed else set()
             self._inside[key] = columns, frozenset(fixed)

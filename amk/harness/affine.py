@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from math import gcd
 
-from amk.dsl.expr import Apply, Const, Elem, Expr, Var, apply, names
+from amk.dsl.expr import Apply, Const, Elem, Expr, Var, apply, has_elements, names
 from amk.harness.intervals import WIDE, Interval, combine, multiple, times
 
 __all__ = ["Facts", "Mono", "Poly", "scaled_sum"]
@@ -28,10 +28,14 @@ MAX_TERMS = 64
 
 def scaled_sum(a: Poly, x: int, b: Poly, y: int) -> Poly:
     """a*x + b*y."""
-    out = {m: c * x for m, c in a.items()}
+    out = dict(a) if x == 1 else {m: c * x for m, c in a.items()} if x else {}
     for m, c in b.items():
-        out[m] = out.get(m, 0) + c * y
-    return {m: c for m, c in out.items() if c}
+        n = out.get(m, 0) + c * y
+        if n:
+            out[m] = n
+        else:
+            out.pop(m, None)
+    return out
 
 
 def product(a: Poly, b: Poly) -> Poly:
@@ -64,6 +68,7 @@ class Facts:
         self._polys: dict[Expr, Poly] = {}
         self._spans: dict[Expr, Interval] = {}
         self._about: dict[Expr, tuple[Poly, ...]] = {}
+        self._meanings: dict[tuple[Expr, bool], tuple[Poly, ...]] = {}
         self._left = 0
 
     # -- normal form ------------------------------------------------------------------------------------------------
@@ -193,7 +198,10 @@ class Facts:
     # -- facts ------------------------------------------------------------------------------------------------------
     def know(self, cond: Expr, holds: bool = True) -> None:
         """Adds what a condition (or its negation) says; parts with no affine meaning add nothing."""
-        self.path.extend(tight(p) for p in self.meaning(cond, holds))
+        found = self._meanings.get((cond, holds))
+        if found is None:
+            found = self._meanings[cond, holds] = tuple(tight(p) for p in self.meaning(cond, holds))
+        self.path.extend(found)
 
     def meaning(self, cond: Expr, holds: bool = True) -> Iterator[Poly]:
         """The polynomials that are >= 0 where the condition holds (or does not)."""
@@ -208,7 +216,7 @@ class Facts:
             yield from self._compared(cond.op if holds else _FLIP[cond.op], *map(self.poly, cond.args))
 
     def _comparable(self, e: Expr) -> bool:
-        return names(e) <= self.ranges.keys() and not _has_elem(e)
+        return names(e) <= self.ranges.keys() and not has_elements(e)
 
     def _compared(self, op: str, a: Poly, b: Poly) -> Iterator[Poly]:
         if op == "!=":  # says something only at the end of an interval
@@ -303,10 +311,6 @@ class Facts:
 
 
 _FLIP = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
-
-
-def _has_elem(e: Expr) -> bool:
-    return isinstance(e, Elem) or (isinstance(e, Apply) and any(map(_has_elem, e.args)))
 
 
 def _cases(e: Apply) -> tuple[tuple[tuple[Expr, bool], Expr], ...]:

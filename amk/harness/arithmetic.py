@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from amk.dsl.expr import Apply, Const, Expr, Var, apply, names, negate, parts, subst
+from amk.dsl.expr import Apply, Const, Expr, Var, apply, has_elements, names, negate, parts, subst
 from amk.dsl.infer import infer, variable_types
-from amk.harness.bounds import Prover, has_elements, minus
+from amk.harness.bounds import Prover, minus
 from amk.harness.intervals import of_dtype
 
 __all__ = ["Arithmetic"]

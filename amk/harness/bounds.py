@@ -9,10 +9,9 @@ Lemma used throughout: an index tuple in bounds in each dimension is in bounds a
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import NamedTuple
 
-from amk.dsl.expr import Apply, Const, Elem, Expr, Var, apply, names, parts, subst
+from amk.dsl.expr import Apply, Const, Elem, Expr, Var, apply, has_elements, names, subst
 from amk.dsl.kernel import KernelDescriptor
 from amk.harness.affine import Facts
 from amk.harness.context import Context
@@ -118,7 +117,7 @@ class Prover:
         """
         out = self._inlined.get(e)
         if out is None:
-            out = self._inlined[e] = subst(e, self.env) if names(e) & self.env.keys() else e
+            out = self._inlined[e] = subst(e, self.env)
         return self._frozen(out) if has_elements(out) else out
 
     def renamed(self) -> None:
@@ -202,12 +201,6 @@ class Prover:
                 order = tuple(sorted(names(e)))
                 out[name] = int(function_of((e,), order)(*(values[n] for n in order))[0])
         return out
-
-
-@lru_cache(maxsize=1 << 14)
-def has_elements(e: Expr) -> bool:
-    """Whether an element of a buffer stands in the term."""
-    return isinstance(e, Elem) or any(map(has_elements, parts(e)))
 
 
 def minus(a: Expr, *rest: Expr | int) -> Expr:

@@ -5,14 +5,14 @@ In: a Prover. Out: obligations and findings in it. Claims are stated under the c
 
 from __future__ import annotations
 
-from amk.dsl.expr import Const, Elem, Expr, apply, subterms
+from amk.dsl.expr import Const, Elem, Expr, apply, has_elements, subterms
 from amk.dsl.instructions import ROWS
 from amk.dsl.kernel import children
 from amk.dsl.nodes import Call, For, Let, Load, Statement, Store
 from amk.dsl.types import nbytes
 from amk.harness.access import Access, check_access, check_strides
 from amk.harness.arithmetic import Arithmetic
-from amk.harness.bounds import Prover, has_elements, minus
+from amk.harness.bounds import Prover, minus
 from amk.harness.induction import enter_loop, leave_loop
 
 __all__ = ["Walk"]
@@ -133,11 +133,11 @@ class Walk:
         goal = minus(Const(2**31 - 1), end)
         self.p.require("AMK204", at, goal, f"{s.var} stays in i32 past its last value", message, "lower the size's max")
         mark = self.p.mark()
-        state = enter_loop(self.p, s, lo, hi, step)
+        after = enter_loop(self.p, s, lo, hi, step)
         self.body(s.body, at + "/body")
         self.p.snapshot.clear()
         for c in s.carry:
             self.sums.value(c.next, at)
             self.elements(c.next, at)
         self.p.back(mark)
-        leave_loop(self.p, s, state)
+        leave_loop(self.p, after)

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from amk.dsl.expr import Apply, Const, Elem, Expr, apply, subterms
+from amk.dsl.expr import Apply, Const, Elem, Expr, apply
 from amk.dsl.instructions import ROWS
 from amk.dsl.nodes import Param, Statement
 from amk.harness.diagnostics import Obligation
@@ -204,8 +204,3 @@ def rebuilt(form: dict[Expr, int]) -> Expr:
     for x, n in form.items():
         out = out + apply("*", x, n)
     return out
-
-
-def has_data(e: Expr) -> bool:
-    """Whether a register is read."""
-    return any(isinstance(x, Elem) for x in subterms(e))

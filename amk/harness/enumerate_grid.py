@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
-from amk.dsl.expr import Apply, Const, Expr, names, subterms
+from amk.dsl.expr import Apply, Const, Expr, has_elements, names, subterms
 from amk.dsl.nodes import Param
-from amk.harness.coverage import Site, has_data
+from amk.harness.coverage import Site
 from amk.harness.events import Env, Program, Unsupported, bits
 from amk.harness.faults import Fault, Second
 
@@ -209,7 +209,7 @@ class _Count:
         return flat
 
     def _column(self, s: Site, e: Expr, env: Env) -> list[int]:
-        if self.p.data(e) or has_data(e):
+        if self.p.data(e) or has_elements(e):
             raise Unsupported(f"an index {e} that depends on data", s.pointer)
         column = self.p.column(e)
         key = (e, *(self.p.value(k, env) for k in column.keys))

@@ -9,27 +9,21 @@ Source: Cousot and Cousot, "Abstract interpretation" (POPL 1977): an interval th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from amk.dsl.expr import Const, Expr, Var, apply, subst, subterms
 from amk.dsl.nodes import Carry, For
 from amk.harness.bounds import Prover, minus
 from amk.harness.intervals import Interval, of_dtype
 
-__all__ = ["LoopState", "enter_loop", "leave_loop"]
+__all__ = ["enter_loop", "leave_loop"]
 
 TRIES = 12
 
 
-@dataclass
-class LoopState:
-    """What carried values are after the loop."""
+def enter_loop(p: Prover, s: For, lo: Expr, hi: Expr, step: Expr) -> dict[str, Interval]:
+    """Puts the variable and the carried values into the environment, and the loop's condition on the path.
 
-    after: dict[str, Interval] = field(default_factory=dict)
-
-
-def enter_loop(p: Prover, s: For, lo: Expr, hi: Expr, step: Expr) -> LoopState:
-    """Puts the variable and the carried values into the environment, and the loop's condition on the path."""
+    Returns the ranges of the carried values after the loop.
+    """
     counter = f"{s.var}#"
     p.renamed()
     stride = int(step.value) if isinstance(step, Const) else 1
@@ -39,18 +33,18 @@ def enter_loop(p: Prover, s: For, lo: Expr, hi: Expr, step: Expr) -> LoopState:
     p.env[s.var] = apply("+", lo, apply("*", Var(counter), stride))
     p.loops = p.loops | {s.var}
     p.assume(apply("<", p.env[s.var], hi))
-    state = LoopState()
+    after: dict[str, Interval] = {}
     inner = _lets(p, s)
     for c in s.carry:
-        _carried(p, c, inner, counter, trips, state)
+        _carried(p, c, inner, counter, trips, after)
     p.renamed()
-    return state
+    return after
 
 
-def leave_loop(p: Prover, s: For, state: LoopState) -> None:
+def leave_loop(p: Prover, after: dict[str, Interval]) -> None:
     """After the loop a carried value is a name with a range."""
     p.renamed()
-    for name, span in state.after.items():
+    for name, span in after.items():
         p.env.pop(name, None)
         p.variable(name, span)
         p.vague.add(name)
@@ -65,25 +59,25 @@ def _lets(p: Prover, s: For) -> dict[str, Expr]:
     return env
 
 
-def _carried(p: Prover, c: Carry, inner: dict[str, Expr], counter: str, trips: int, state: LoopState) -> None:
+def _carried(p: Prover, c: Carry, inner: dict[str, Expr], counter: str, trips: int, after: dict[str, Interval]) -> None:
     init, step = p.inline(c.init), subst(c.next, {n: e for n, e in inner.items() if n != c.name})
     whole = of_dtype(c.dtype)
     p.variable(c.name, whole)
     growth = _growth(p, c.name, step)
     if growth is not None and c.dtype in ("i32", "i64"):
         lo, hi = p.facts.interval(init)
-        state.after[c.name] = (lo + min(0, growth * trips), hi + max(0, growth * trips))
+        after[c.name] = (lo + min(0, growth * trips), hi + max(0, growth * trips))
         p.env[c.name] = apply("+", init, apply("*", Var(counter), growth))
         return
     span = _preserved(p, c.name, init, step) or whole
     p.variable(c.name, span)
     p.vague.add(c.name)
-    state.after[c.name] = span
+    after[c.name] = span
 
 
 def _growth(p: Prover, name: str, step: Expr) -> int | None:
     """The constant by which a carried value grows, if it does."""
-    from amk.harness.bounds import has_elements
+    from amk.dsl.expr import has_elements
 
     if has_elements(step):
         return None

@@ -9,10 +9,10 @@ from itertools import product
 from math import gcd
 
 from amk.dsl.evaluate import function_of
-from amk.dsl.expr import Apply, Const, Expr, Var, names
+from amk.dsl.expr import Apply, Const, Expr, Var, has_elements, names
 from amk.dsl.nodes import Param
 from amk.harness.columns import Tables
-from amk.harness.coverage import Site, has_data, linear, rebuilt
+from amk.harness.coverage import Site, linear, rebuilt
 from amk.harness.events import Program
 
 __all__ = ["tile_form"]
@@ -61,7 +61,7 @@ def _local(p: Program, s: Site) -> frozenset[str] | None:
 def _split(p: Program, s: Site, shape: tuple[Expr, ...]) -> tuple[tuple[Axis, ...], tuple[Expr, ...]] | None:
     """Each index as an axis (block index, tile) and the part inside the tile."""
     local = _local(p, s)
-    if local is None or len(s.index) != len(shape) or any(map(has_data, s.index)):
+    if local is None or len(s.index) != len(shape) or any(map(has_elements, s.index)):
         return None
     axes, rels = [], []
     for e, size in zip(s.index, shape, strict=True):
@@ -139,7 +139,7 @@ def _guards(p: Program, s: Site, axes: tuple[Axis, ...], shape: tuple[Expr, ...]
     inner: list[Expr] = []
     guarded: set[int] = set()
     for c in s.conds:
-        if has_data(c):
+        if has_elements(c):
             return None
         if names(c) <= local:
             inner.append(c)
