@@ -18,6 +18,7 @@ from amk.harness.diagnostics import Diagnostic, Related
 __all__ = ["sarif"]
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+RULES_AT = "urn:amk:rule:"  # no page of a rule has a public address; `help` carries its text
 _LEVEL = {"error": "error", "undecided": "error", "warning": "warning"}
 
 
@@ -48,6 +49,7 @@ def _rule(d: Diagnostic, page: str) -> dict[str, Any]:
         "name": "".join(w.capitalize() for w in clean(d.title).split()),
         "shortDescription": {"text": clean(d.title, 200)},
         "help": told,
+        "helpUri": RULES_AT + d.code,
         "defaultConfiguration": {"level": _LEVEL[d.severity]},
     }
 

@@ -308,6 +308,8 @@ def _check_format(data: dict[str, Any], text: str, name: str) -> None:
         raise_at(text, "/format", message, name=name, hint="upgrade amk")
     if type(found) is not int or found < 1:
         raise_at(text, "/format", f"'format' is a whole number from 1 to {FORMAT}", name=name)
+    if not isinstance(data.pop("$schema", ""), str):  # for editors: it says nothing about the kernel
+        raise_at(text, "/$schema", "'$schema' is a string, the address of the JSON Schema", name=name)
 
 
 def _raise_first(error: ValidationError, text: str, name: str) -> NoReturn:

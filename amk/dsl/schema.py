@@ -27,6 +27,8 @@ def schema() -> dict[str, Any]:
     body = KernelDescriptor.model_json_schema(schema_generator=_Generator)
     title = f"amk kernel descriptor, format {FORMAT}"
     head = {"$schema": GenerateJsonSchema.schema_dialect, "$id": IDENTITY, "title": title}
+    # Read and dropped before the model sees it (KernelDescriptor.from_json).
+    body["properties"] = {"$schema": {"type": "string", "description": "For editors; ignored."}, **body["properties"]}
     return {**head, **{k: v for k, v in body.items() if k not in head}}
 
 

@@ -149,7 +149,9 @@ ESSENTIAL = {  # what the 2.1.0 schema requires of the parts that are used here
         "runs": {"type": "array", "items": {"type": "object", "required": ["tool"], "properties": {
             "tool": {"type": "object", "required": ["driver"], "properties": {"driver": {
                 "type": "object", "required": ["name"], "properties": {"rules": {"type": "array", "items": {
-                    "type": "object", "required": ["id"], "properties": {"shortDescription": _TEXT, "help": _TEXT},
+                    "type": "object", "required": ["id", "helpUri"], "properties": {
+                        "shortDescription": _TEXT, "help": _TEXT, "helpUri": {"pattern": "^[a-z]+:."},
+                    },
                 }}},
             }}},
             "columnKind": {"enum": ["utf16CodeUnits", "unicodeCodePoints"]},

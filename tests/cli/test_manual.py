@@ -128,8 +128,9 @@ def test_the_schema_holds_of_descriptors(vector_add: Any) -> None:
     jsonschema.Draft202012Validator.check_schema(schema())
     for kernel in (vector_add(), transpose(), transpose(1)):
         validator.validate(json.loads(kernel.to_json()))
-    bad = json.loads(vector_add().to_json()) | {"colour": "blue"}
-    assert not validator.is_valid(bad)
+    data = json.loads(vector_add().to_json())
+    validator.validate({"$schema": "descriptor.schema.json", **data})
+    assert not validator.is_valid(data | {"colour": "blue"}) and not validator.is_valid(data | {"$schema": 1})
 
 
 def test_schema_command(capsys: pytest.CaptureFixture[str]) -> None:

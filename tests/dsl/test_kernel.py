@@ -47,6 +47,23 @@ def test_places_name_this_file_and_are_no_part_of_the_hash():
     assert KernelDescriptor.from_json(json.dumps(data)).hash != k.hash
 
 
+def test_a_schema_for_editors_is_ignored():
+    """At the top alone, and a string alone."""
+    data = json.loads(sample().to_json())
+    again = KernelDescriptor.from_json(json.dumps({"$schema": "descriptor.schema.json", **data}))
+    assert again.hash == sample().hash and "$schema" not in again.to_json()
+    for bad in (1, None, ["x"], {"x": 1}):
+        with pytest.raises(DescriptorError, match="schema") as e:
+            KernelDescriptor.from_json(json.dumps({**data, "$schema": bad}))
+        assert e.value.pointer == "/$schema"
+    inner = {**data, "body": [{"$schema": "x", **data["body"][0]}, *data["body"][1:]]}
+    with pytest.raises(DescriptorError):
+        KernelDescriptor.from_json(json.dumps(inner))
+    twice = sample().to_json().replace("{", '{"$schema": "a", "$schema": "b",', 1)
+    with pytest.raises(DescriptorError, match="twice"):
+        KernelDescriptor.from_json(twice)
+
+
 def test_hash_is_the_same_under_every_hash_seed():
     """Two processes with different seeds agree, byte for byte."""
     code = "from amk.dsl.kernel import KernelDescriptor as K; import sys; k = K.from_json(sys.stdin.read());" \
