@@ -240,11 +240,14 @@ def apply(op: str, *args: ExprLike) -> Expr:
     if op in ("and", "or"):
         return _fold_logic(op, a)
     left, right = a[0], a[-1]
-    if type(left) is Const and type(right) is Const and len(a) == 2 and op in FOLD:
-        if type(left.value) is int and type(right.value) is int:
-            return _fold_ints(op, a)
+    if len(a) == 2 and op in FOLD and _is_int(left) and _is_int(right):
+        return _fold_ints(op, a)
     simpler = _neutral(op, left, right)
     return Apply(op, a) if simpler is None else simpler
+
+
+def _is_int(e: Expr) -> bool:
+    return type(e) is Const and type(e.value) is int
 
 
 def _fold_ints(op: str, a: tuple[Expr, ...]) -> Expr:

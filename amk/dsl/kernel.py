@@ -31,7 +31,7 @@ Short = Annotated[str, Field(max_length=4096)]
 class Origin(BaseModel):
     """Where a kernel comes from. Shown and used to look up the operator's reference; no part of the hash."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     agent: Short = ""
     operator: Annotated[str, Field(max_length=64)] = ""
     problem: dict[str, Any] = {}

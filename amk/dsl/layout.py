@@ -20,7 +20,7 @@ _Small = Annotated[int, whole(0, 1 << 20)]
 
 
 class _Layout(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class Strided(_Layout):

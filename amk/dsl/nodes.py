@@ -20,7 +20,8 @@ __all__ = [
 class Node(BaseModel):
     """Base of all nodes. A statement's `at` is where its author wrote it: shown, and no part of the hash."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # The root builds the validators of all kinds at once when a file is read; one kind alone, when a builder makes one.
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 # ------------------------------------------------------------------------------------------------------ declarations
@@ -244,5 +245,3 @@ Statement = (
     Let | Load | Store | Atomic | Call | For | If | Team | Sync | Fence | Commit | Arrive | Wait | Assume
 )  # fmt: skip
 Stmt = Annotated[Statement, Field(discriminator="kind")]
-for _model in (For, If, Role, Team):
-    _model.model_rebuild()
