@@ -2,7 +2,8 @@
 
 CUDA starts at the first call that needs it, never on import. The primary context of a device is used, which is the one
 of torch and CuPy, and the caller's current context is put back afterwards. A process that was forked after CUDA had
-started is told so: the driver itself only says "not initialised".
+started is told so: the driver itself only says "not initialised". Python's fork forgets the runtime in the child, so
+that a call that holds one only compares it with the present one; any other fork is found by the process id.
 
 Raises:  EnvironmentProblem: no driver, no device, a forked process · LaunchError: the driver refused a question
 """
@@ -71,7 +72,19 @@ class Runtime:
 
 
 _RUNTIME: Runtime | None = None
+_FORKED = False
 _LOCK = threading.Lock()
+
+
+def _in_forked_child() -> None:
+    global _RUNTIME, _FORKED, _LOCK
+    _LOCK = threading.Lock()  # a thread that the child does not have may have held it
+    if _RUNTIME is not None:
+        _RUNTIME, _FORKED = None, True
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_forked_child)
 
 
 def runtime() -> Runtime:
@@ -91,9 +104,9 @@ def driver() -> Driver:
 
 def install(replacement: Driver | None) -> None:
     """Uses another driver from now on (a test's fake); None forgets the one in use and all that was loaded."""
-    global _RUNTIME
+    global _RUNTIME, _FORKED
     with _LOCK:
-        _RUNTIME = None
+        _RUNTIME, _FORKED = None, False
     if replacement is not None:
         _start(replacement)
 
@@ -101,6 +114,8 @@ def install(replacement: Driver | None) -> None:
 def _start(chosen: Driver | None) -> Runtime:
     global _RUNTIME
     with _LOCK:
+        if _FORKED:
+            raise _forked()
         if _RUNTIME is None:
             found = chosen or Driver()
             try:

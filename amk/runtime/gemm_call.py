@@ -16,8 +16,8 @@ from amk.ops.gemm import Gemm
 from amk.runtime.arrays import ArrayView, view
 from amk.runtime.extents import alignment, overlap, self_overlapping
 from amk.runtime.frameworks import contiguous, copy_into, empty
-from amk.runtime.gemm_plan import plan_key, plan_of
 from amk.runtime.kernel import CompiledKernel, check_scalar, execute_on_cpu
+from amk.runtime.params import as_float32
 
 if TYPE_CHECKING:
     from amk.api import AutoMegaKernelGEMM
@@ -54,9 +54,10 @@ class Operands:
 
 
 def execute(
-    owner: AutoMegaKernelGEMM, A: Any, B: Any, C: Any, alpha: float, beta: float, stream: object
+    owner: AutoMegaKernelGEMM, A: Any, B: Any, C: Any, alpha: Any, beta: Any, stream: object
 ) -> tuple[Any, GemmCall | None, tuple[str, ...]]:
     """Runs one call; returns C, the kernel used (None where nothing had to run) and the copies made."""
+    alpha, beta = as_float32(alpha, "alpha"), as_float32(beta, "beta")
     a, b = view(A, "A"), view(B, "B")
     if C is None:
         _shapes(a, b)
@@ -64,10 +65,8 @@ def execute(
             raise ArgumentError("beta is not 0 and no C is given", hint="pass C, or leave beta at 0")
     out = C if C is not None else empty(a, _result_shape(a, b))
     c = view(out, "C")
-    key = plan_key(a, b, c, beta)
-    plan = owner.plans.get(key)
-    if plan is not None and plan.disjoint(a, b, c):
-        plan.launch(a, b, c, alpha, beta, stream)
+    plan = owner.plans.run_views(a, b, c, alpha, beta, stream)
+    if plan is not None:
         return out, plan.call, ()
     _shapes(a, b)
     _check(a, b, c)
@@ -79,7 +78,7 @@ def execute(
     call, scalars, swap = _run(owner, o, alpha, beta, stream)
     copies = o.copies
     if call.device is not None and landing is None and not copies:
-        owner.plans[key] = plan_of(call, scalars, swap, a, b, c)
+        owner.plans.add(call, scalars, swap, a, b, c, beta)
     if landing is not None:
         copy_into(out, landing, stream)
         copies += ("C was written through a copy: no row or column of it is contiguous",)

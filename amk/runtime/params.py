@@ -6,15 +6,18 @@ The layout is worked out once for a signature; a call is one `struct.pack_into` 
 from __future__ import annotations
 
 import ctypes
+import numbers
 import struct
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from amk.errors import ArgumentError
 
-__all__ = ["Packer", "prepare"]
+__all__ = ["Packer", "as_float32", "prepare"]
 
 # Type: struct code, bytes, alignment. `tmap` is the 128 bytes of a CUtensorMap, which the hardware wants at 64.
 _TYPES = {
@@ -75,6 +78,24 @@ class Packer:
             except (struct.error, OverflowError, TypeError):
                 return ArgumentError(f"kernel argument {index} is {value!r}, which is not a value of type {kind}")
         return ArgumentError(f"kernel arguments do not fit: {cause}")
+
+
+def as_float32(value: object, name: str) -> float:
+    """A real number that float32 can hold (or rounds, NaN and infinity too). ArgumentError for anything else.
+
+    An array is a number only where reading it waits for no device: of NumPy, with no dimensions.
+    """
+    if isinstance(value, np.ndarray) and value.shape == ():
+        value = value[()]
+    if not isinstance(value, (numbers.Real, np.bool_)):
+        kind = f"{type(value).__module__}.{type(value).__qualname__}".replace("builtins.", "")
+        raise ArgumentError(f"{name} is {kind}, not a real number", hint=f"pass a float: {name} is read on the host")
+    try:
+        found = float(value)
+        struct.pack("<f", found)
+    except (OverflowError, ValueError) as cause:
+        raise ArgumentError(f"{name} = {value!r} is outside float32") from cause
+    return found
 
 
 def prepare(signature: Sequence[str]) -> Packer:

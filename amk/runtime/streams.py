@@ -16,7 +16,8 @@ from amk.runtime.arrays import ArrayView
 from amk.runtime.device import driver
 
 __all__ = [
-    "current_stream", "is_capturing", "launch_stream", "relaxed_capture", "release", "stream_handle", "wait_for",
+    "current_stream", "is_capturing", "launch_stream", "relaxed_capture", "release", "stream_handle", "torch_stream",
+    "wait_for",
 ]  # fmt: skip
 
 _RAW: dict[str, Callable[[int], int]] = {}  # framework to "current stream of a device", found once
@@ -50,11 +51,12 @@ def current_stream(views: Sequence[ArrayView]) -> int:
 def _framework_stream(framework: str, device: int) -> int:
     raw = _RAW.get(framework)
     if raw is None:
-        raw = _RAW[framework] = _torch_stream() if framework == "torch" else _cupy_stream()
+        raw = _RAW[framework] = torch_stream() if framework == "torch" else _cupy_stream()
     return raw(device)
 
 
-def _torch_stream() -> Callable[[int], int]:
+def torch_stream() -> Callable[[int], int]:
+    """torch's query for the current stream of a device."""
     torch: Any = sys.modules["torch"]  # a torch tensor was given, so it is there
     # The raw query, used by Inductor and Triton, makes no stream object; the public one is several times slower.
     raw: Callable[[int], int] | None = getattr(torch._C, "_cuda_getCurrentRawStream", None)

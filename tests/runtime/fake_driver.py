@@ -10,8 +10,12 @@ import itertools
 import threading
 from typing import Any
 
+from amk.dsl.evaluate import function_of
+from amk.dsl.kernel import KernelDescriptor
 from amk.errors import LaunchError
-from amk.runtime.driver import HINTS, Capture, CaptureMode, Driver
+from amk.runtime.arrays import ArrayView
+from amk.runtime.driver import HINTS, LAUNCH_CONFIG, Capture, CaptureMode, Driver
+from amk.runtime.extents import as_numpy
 
 CAPABILITIES = {"sm_90a": (9, 0), "sm_86": (8, 6), "sm_120": (12, 0)}
 
@@ -25,6 +29,7 @@ class FakeDriver(Driver):
         self.start_status = ""
         self._local = threading.local()
         self._handles = itertools.count(0x1000, 0x10)
+        self._functions: dict[int, tuple[int, Any]] = {}
         self._clock = 0.0
         self._events: dict[int, float] = {}
 
@@ -144,6 +149,18 @@ class FakeDriver(Driver):
             raise self.fail("CUDA_ERROR_INVALID_VALUE")
         self.log.append(("launch", function["name"], (x, y, z), block, shared, stream, params, self.context_device()))
 
+    def function_handle(self, function: Any) -> int:
+        return self._functions.setdefault(id(function), (next(self._handles), function))[0]
+
+    def launch_prepared(self, function: int, config: int, params: int) -> None:
+        text = ctypes.string_at(config, LAUNCH_CONFIG.size)
+        x, y, z, block, block_y, block_z, shared, stream, attributes, count = LAUNCH_CONFIG.unpack(text)
+        if (block_y, block_z, attributes, count) != (1, 1, 0, 0):
+            raise self.fail("CUDA_ERROR_INVALID_VALUE")
+        made = next(made for handle, made in self._functions.values() if handle == function)
+        self.log.append(("prepared", function))
+        self.launch(made, x, y, z, block, shared, stream, params)
+
     def alloc_async(self, nbytes: int, stream: int) -> int:
         if not self.pools:
             raise self.fail("CUDA_ERROR_NOT_SUPPORTED")
@@ -210,3 +227,59 @@ class FakeDriver(Driver):
         before = self.mode
         self._local.mode = mode
         return before
+
+
+class ExecutingDriver(FakeDriver):
+    """Runs what is launched: "device memory" is host memory, kernels run on the CPU executor, grid and block checked.
+
+    `homes` says on which device an address lies (the default is device 0).
+    """
+
+    def __init__(self, targets: tuple[str, ...] = ("sm_90a",)) -> None:
+        super().__init__(targets)
+        self.kernels: dict[bytes, KernelDescriptor] = {}
+        self.homes: dict[int, int] = {}
+
+    def image(self, kernel: KernelDescriptor, target: str) -> bytes:
+        """What stands for the kernel's machine code."""
+        image = f"{target}:{kernel.name}:64:0:{kernel.hash}".encode()
+        self.kernels[image] = kernel
+        return image
+
+    def load_module(self, image: bytes) -> Any:
+        return super().load_module(image.rpartition(b":")[0]) | {"kernel": self.kernels[image]}
+
+    def pointer_device(self, pointer: int) -> int:
+        return self.homes.get(pointer, 0)
+
+    def fill(self, pointer: int, byte: int, nbytes: int, stream: int) -> None:
+        super().fill(pointer, byte, nbytes, stream)
+        ctypes.memset(pointer, byte, nbytes)
+
+    def launch(self, function: Any, x: int, y: int, z: int, block: int, shared: int, stream: int, params: int) -> None:
+        from amk.harness.interpret import run
+
+        super().launch(function, x, y, z, block, shared, stream, params)
+        if self.capturing.get(stream) == "active":
+            return
+        kernel = function["kernel"]
+        table = (ctypes.c_void_p * len(kernel.params)).from_address(params)
+        args: dict[str, Any] = {
+            p.name: (ctypes.c_uint64 if p.shape is not None else _C[p.dtype]).from_address(table[i]).value
+            for i, p in enumerate(kernel.params)
+        }
+        names = tuple(p.name for p in kernel.scalars)
+        scalars = [args[n] for n in names]
+        if (x, y, z) != function_of(kernel.grid3, names)(*scalars) or (block, shared) != (
+            kernel.threads, kernel.shared_bytes,
+        ):  # fmt: skip
+            raise self.fail("CUDA_ERROR_INVALID_VALUE")
+        for p in kernel.tensors:
+            assert p.shape is not None and args[p.name] % p.align == 0, p.name
+            shape = function_of(p.shape, names)(*scalars)
+            strides = function_of(kernel.strides_of(p), names)(*scalars)
+            args[p.name] = as_numpy(ArrayView(args[p.name], tuple(shape), tuple(strides), p.dtype, None, None, "cai"))
+        run(kernel, args)
+
+
+_C = {"i32": ctypes.c_int32, "u32": ctypes.c_uint32, "i64": ctypes.c_int64, "f32": ctypes.c_float}
