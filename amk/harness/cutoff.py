@@ -114,8 +114,7 @@ def _valued(p: Program) -> Iterator[Expr]:
     for _, s in walk(p.kernel.body):
         if s.kind == "for" and p.matters(s):
             yield from (p.inline(e) for _, e in expressions(s))
-        for o in p.operands(s):
-            yield from map(p.inline, p.kernel.resolve(o.ref).index)
+        yield from p.deciding(s)
 
 
 def _aspects(p: Program, conditions: list[Expr], valued: list[Expr]) -> Iterator[Aspect]:

@@ -7,7 +7,7 @@ Source: `docs/soundness.md`, section on ordering; two-thread reduction as in GPU
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from math import gcd
 from typing import Any
 
@@ -18,7 +18,7 @@ from amk.dsl.kernel import KernelDescriptor, expressions, walk
 from amk.dsl.layout import Strided, Swizzle, offset, strides
 from amk.dsl.nodes import Buffer, For, Statement
 from amk.dsl.types import nbytes
-from amk.harness.footprint import Address, Form, Operand, added, linear
+from amk.harness.footprint import Address, Form, Operand, added
 from amk.harness.masks import Column, bits, maximal
 
 __all__ = ["ORDERING", "Env", "Operand", "Program", "Unsupported", "bits", "free_terms"]
@@ -54,7 +54,8 @@ class Program:
         self.rounds: dict[int, int] = {}  # by loop: the most iterations walked
         self._why: dict[Expr, str] = {}
         self._inlined: dict[Expr, Expr] = {}
-        self._columns: dict[tuple[Expr, ...], Column] = {}
+        self._forms: dict[Expr, Form] = {}
+        self._columns: dict[Any, Column] = {}
         self._functions: dict[Expr, tuple[Callable[..., tuple[Any, ...]], tuple[str, ...]]] = {}
         self._matters: dict[int, bool] = {}
         self._stretches: dict[int, list[tuple[bool, tuple[Statement, ...]]]] = {}
@@ -62,6 +63,7 @@ class Program:
         self._addresses: dict[int, Address] = {}
         self._masks: dict[tuple[Any, ...], int] = {}
         self.tainted: frozenset[str] = self._taint()
+        self._doubtful = self.tainted.union(n for n, x in self.lets.items() if self._unknown(x, self.tainted))
         self.cell = self._cell()
 
     def _bounds(self, s: For) -> None:
@@ -87,6 +89,9 @@ class Program:
         """Why the value is not known to the checker: the loaded or carried value it depends on, or ''."""
         found = self._why.get(e)
         if found is None:
+            if not (names(e) & self._doubtful or any(isinstance(s, Elem) for s in subterms(e))):
+                self._why[e] = ""
+                return ""
             x = self.inline(e)
             held = next((str(s) for s in subterms(x) if isinstance(s, Elem)), "")
             found = self._why[e] = held or next(iter(sorted(names(x) & self.tainted)), "")
@@ -96,6 +101,8 @@ class Program:
         """The value of a thread-free expression."""
         f = self._functions.get(e)
         if f is None:
+            if isinstance(e, Var) and e.name not in self.lets:
+                return env[e.name]
             x = self.inline(e)
             used = tuple(sorted(names(x)))
             f = self._functions[e] = (function_of((x,), used), used)
@@ -154,11 +161,11 @@ class Program:
             if len(tainted) == before:
                 return frozenset(tainted)
 
-    def _unknown(self, e: Expr, tainted: set[str]) -> bool:
+    def _unknown(self, e: Expr, tainted: Set[str]) -> bool:
         x = self.inline(e)
         return bool(names(x) & tainted) or any(isinstance(s, Elem) for s in subterms(x))
 
-    def _loose(self, e: Expr, tainted: set[str]) -> bool:
+    def _loose(self, e: Expr, tainted: Set[str]) -> bool:
         return self._unknown(e, tainted) or self.thread_dependent(e)
 
     # -- shared memory ----------------------------------------------------------------------------------------------
@@ -206,12 +213,34 @@ class Program:
             return row is None or row.issuer != "thread" or row.completes != "now" or bool(self.operands(s))
         return bool(self.operands(s))
 
+    def linear(self, e: Expr) -> Form:
+        """The term as a sum of multiples of terms that are not sums, named values in place."""
+        found = self._forms.get(e)
+        if found is None:
+            found = self._forms[e] = self._linear(e)
+        return found
+
+    def _linear(self, e: Expr) -> Form:
+        if isinstance(e, Const) and type(e.value) is int:
+            return {}, e.value
+        if isinstance(e, Apply):
+            if e.op in ("+", "-"):
+                return added(self.linear(e.args[0]), self.linear(e.args[1]), 1 if e.op == "+" else -1)
+            if e.op == "neg":
+                return added(({}, 0), self.linear(e.args[0]), -1)
+            if e.op == "*":
+                for x, y in (e.args, e.args[::-1]):
+                    if isinstance(y, Const) and type(y.value) is int:
+                        return added(({}, 0), self.linear(x), y.value)
+        placed = self.inline(e)
+        return ({e: 1}, 0) if placed is e or placed == e else self.linear(placed)
+
     def address(self, o: Operand) -> Address:
         """Byte address and index tuple of a shared operand, as a function of the thread. Raises Unsupported."""
         found = self._addresses.get(id(o))
         if found is None:
             b, index = self._placed(o)
-            forms = [linear(e) for e in index]
+            forms = list(map(self.linear, index))
             found = self._addresses[id(o)] = Address((self._byte(b, index, forms), *forms), self._columns, self.threads)
         return found
 
@@ -219,25 +248,33 @@ class Program:
         size = nbytes(b.dtype)
         out: Form = ({}, self.kernel.shared_offsets[b.name])
         if isinstance(b.layout, Swizzle):
-            return added(out, linear(offset(b.shape, b.layout, index)), size)
+            return added(out, self.linear(offset(b.shape, b.layout, index)), size)
         for form, stride in zip(forms, strides(b.shape, b.layout), strict=True):
             out = added(out, form, stride * size)
         return out
 
+    def deciding(self, s: Statement) -> Iterator[Expr]:
+        """The terms without thread that decide what a statement touches in shared memory (data and all)."""
+        for o in self.operands(s):
+            if any(map(self.data, self.kernel.resolve(o.ref).index)):
+                yield from map(self.inline, self.kernel.resolve(o.ref).index)
+            else:
+                yield from self.address(o).terms
+
     def address_terms(self, o: Operand) -> tuple[Expr, ...]:
         """The byte address of an operand and its indices, as terms."""
         b, index = self._placed(o)
+        index = tuple(map(self.inline, index))
         return (offset(b.shape, b.layout, index) * nbytes(b.dtype) + self.kernel.shared_offsets[b.name], *index)
 
     def _placed(self, o: Operand) -> tuple[Buffer, tuple[Expr, ...]]:
         ref = self.kernel.resolve(o.ref)
         b = self.kernel.declarations[ref.buffer]
         assert isinstance(b, Buffer)
-        index = tuple(map(self.inline, ref.index))
-        if len(index) != len(b.shape):
-            raise Unsupported(f"{o.ref} has {len(index)} indices for {len(b.shape)} dimensions")
+        if len(ref.index) != len(b.shape):
+            raise Unsupported(f"{o.ref} has {len(ref.index)} indices for {len(b.shape)} dimensions")
         _contiguous(b, o)
-        return b, index
+        return b, ref.index
 
     def owner(self, cell: int) -> str:
         """The shared buffer that holds a cell."""
@@ -293,9 +330,7 @@ def free_terms(p: Program, statements: tuple[Statement, ...]) -> tuple[Expr, ...
             wanted += [p.inline(e) for _, e in expressions(s)]
         elif s.kind == "load" and s.when is not None and p.operands(s):
             wanted.append(p.inline(s.when))
-        for o in p.operands(s):
-            known = not any(map(p.data, o.ref.index))
-            wanted += p.address(o).free if known else [p.inline(e) for e in p.kernel.resolve(o.ref).index]
+        wanted += p.deciding(s)
     banned = frozenset(inner)
     found = dict.fromkeys(m for e in dict.fromkeys(wanted) for m in maximal(e, banned))
     return tuple(m for m in found if not names(m) & p.tainted)

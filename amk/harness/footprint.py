@@ -8,17 +8,16 @@ Source: `docs/soundness.md`, section on ordering; two-thread reduction as in GPU
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from amk.dsl.evaluate import function_of
-from amk.dsl.expr import Apply, Const, Elem, Expr, apply, names
+from amk.dsl.expr import Const, Elem, Expr, apply, names
 from amk.harness.masks import Column
 
-__all__ = ["Address", "Footprint", "Operand", "Pattern", "linear"]
+__all__ = ["Address", "Footprint", "Form", "Operand", "Pattern", "added"]
 
-Form = tuple[dict[Expr, int], int]  # factors of terms, and a constant; not to be changed
+Form = tuple[dict[Expr, int], int]  # a sum: factors of terms that are no sums, and a constant; not to be changed
+Terms = tuple[tuple[Expr, int], ...]
 
 
 class Operand(NamedTuple):
@@ -81,58 +80,47 @@ class Footprint(NamedTuple):
 class Address:
     """Byte address and indices of an operand: what follows the thread, and what shifts it."""
 
-    __slots__ = ("_constants", "_free", "_used", "column", "free")
+    __slots__ = ("_constants", "_free", "column", "terms")
 
-    def __init__(self, forms: Iterable[Form], columns: dict[tuple[Expr, ...], Column], threads: int) -> None:
+    def __init__(self, forms: Iterable[Form], columns: dict[Any, Column], threads: int) -> None:
         split = [_split(form) for form in forms]
         varying = tuple(v for v, _, _ in split)
-        if varying not in columns:
-            columns[varying] = Column(varying, threads)
-        self.column = columns[varying]
-        self.free = (*self.column.keys, *(f for _, f, _ in split))  # thread-free terms that decide
-        self._used = tuple(sorted(frozenset().union(*map(names, self.free))))
-        self._free = function_of(self.free, self._used)
+        found = columns.get(varying)
+        if found is None:
+            found = columns[varying] = Column(tuple(map(_sum, varying)), threads)
+        self.column = found
+        self._free = tuple(f for _, f, _ in split)
         self._constants = tuple(c for _, _, c in split)
+        self.terms = tuple(dict.fromkeys((*found.keys, *(x for f in self._free for x, _ in f))))  # all that decide
 
-    def at(self, env: Mapping[str, Any]) -> tuple[tuple[Any, ...], tuple[int, ...]]:
+    def at(self, value: Callable[[Expr], Any]) -> tuple[tuple[Any, ...], tuple[int, ...]]:
         """The values that the pattern depends on, and what is added to address and indices."""
-        got = self._free(*[env[n] for n in self._used])
-        cut = len(self.column.keys)
-        return got[:cut], tuple([a + b for a, b in zip(got[cut:], self._constants, strict=True)])
-
-
-@lru_cache(maxsize=1 << 14)
-def linear(e: Expr) -> Form:
-    """The term as a sum of multiples of terms that are not sums."""
-    if isinstance(e, Const) and type(e.value) is int:
-        return {}, e.value
-    if isinstance(e, Apply):
-        if e.op in ("+", "-"):
-            return added(linear(e.args[0]), linear(e.args[1]), 1 if e.op == "+" else -1)
-        if e.op == "neg":
-            return added(({}, 0), linear(e.args[0]), -1)
-        if e.op == "*":
-            for x, y in (e.args, e.args[::-1]):
-                if isinstance(y, Const) and type(y.value) is int:
-                    return added(({}, 0), linear(x), y.value)
-    return {e: 1}, 0
+        by = [
+            c + sum([value(x) * n for x, n in free]) if free else c
+            for c, free in zip(self._constants, self._free, strict=True)
+        ]
+        return tuple(map(value, self.column.keys)), tuple(by)
 
 
 def added(a: Form, b: Form, times: int) -> Form:
     """a + b * times."""
+    if not a[0] and times == 1:
+        return b[0], a[1] + b[1]
     terms = dict(a[0])
     for x, c in b[0].items():
         terms[x] = terms.get(x, 0) + c * times
     return {x: c for x, c in terms.items() if c}, a[1] + b[1] * times
 
 
-def _split(form: Form) -> tuple[Expr, Expr, int]:
-    """The sum of the terms in which the thread stands, that of the others, and the constant."""
-    varying: Expr = Const(0)
-    free: Expr = Const(0)
-    for x, c in form[0].items():
-        if "t" in names(x):
-            varying = apply("+", varying, apply("*", x, c))
-        else:
-            free = apply("+", free, apply("*", x, c))
+def _split(form: Form) -> tuple[Terms, Terms, int]:
+    """The terms in which the thread stands, the others, and the constant."""
+    varying = tuple([item for item in form[0].items() if "t" in names(item[0])])
+    free = tuple([item for item in form[0].items() if "t" not in names(item[0])]) if len(varying) < len(form[0]) else ()
     return varying, free, form[1]
+
+
+def _sum(terms: Terms) -> Expr:
+    out: Expr = Const(0)
+    for x, c in terms:
+        out = apply("+", out, apply("*", x, c))
+    return out

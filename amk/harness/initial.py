@@ -1,31 +1,35 @@
 """Registers are written before they are read: a forward must-analysis over the body.
 
-Loops of constant trip count are run through (once, where no register index depends on the variable); loops whose trip
-count is a size may run zero times, so what they write does not count after them. What an `if` writes counts again under
-the same condition, and for good once its complement has written it too.
+Loops of constant trip count are run through (once, where no register index depends on the variable; as a whole, where
+everything they read is written before them); loops whose trip count is a size may run zero times, so what they write
+does not count after them. What an `if` writes counts again under the same condition, and for good once its complement
+has written it too.
 Source: must-initialise analysis, Nielson, Nielson and Hankin, Principles of Program Analysis, section 2.1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import product
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from amk.dsl.evaluate import function_of
-from amk.dsl.expr import Apply, Const, Elem, Expr, names, subterms
+from amk.dsl.expr import Apply, Const, Elem, Expr, Var, names, subst, subterms
 from amk.dsl.instructions import ROWS
 from amk.dsl.kernel import expressions, walk
 from amk.dsl.layout import row_major
-from amk.dsl.nodes import Buffer, Statement
-from amk.harness.events import Program, bits
+from amk.dsl.nodes import Statement
+from amk.harness.events import Program
 from amk.harness.faults import Fault
+from amk.harness.footprint import Form
+from amk.harness.masks import bits
 
 __all__ = ["uninitialised_registers"]
 
 State = dict[str, int]  # a bit for each element of a register buffer that is surely written
 Gains = dict[Expr, State]  # what is written for the threads whose condition holds
-Refs = list[tuple[Elem, int]]  # operands with widths
+_ROUNDS = 1024  # of constant loops, over which a term is tabulated
 _OPPOSITE = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
 
 
@@ -38,13 +42,33 @@ def uninitialised_registers(p: Program) -> Iterator[Fault]:
             yield fault
 
 
+class _Access(NamedTuple):
+    """A register operand: the buffer's bits of its first element are a shift that follows the loop variables."""
+
+    ref: Elem
+    buffer: str
+    first: int
+    by: tuple[tuple[Expr, int], ...]  # terms and their factors
+    bits: int  # one for each element of the operand
+    indices: tuple[tuple[Form, int], ...]  # with their extents, where ranges alone do not keep them inside
+    used: frozenset[str]
+    known: bool  # whether the checker can know the index
+
+
+class _Touched(NamedTuple):
+    reads: list[_Access]
+    writes: list[_Access]
+
+
 class _Registers:
     def __init__(self, program: Program) -> None:
         self.p = program
-        held = [b for b in program.kernel.buffers if b.space == "register"]
-        self.whole = {b.name: (1 << prod(b.shape)) - 1 for b in held}
-        self.touches: dict[int, tuple[Refs, Refs]] = {}
-        self.index: dict[Elem, Any] = {}
+        self.shapes = {b.name: b.shape for b in program.kernel.buffers if b.space == "register"}
+        self.holding = frozenset(n for n, x in program.lets.items() if _elements(x))  # named values of registers
+        self._touches: dict[int, _Touched] = {}
+        self._accesses: dict[tuple[Elem, int], _Access] = {}
+        self._follows: dict[int, bool] = {}
+        self._nests: dict[int, tuple[Any, ...]] = {}
 
     # -- walk -------------------------------------------------------------------------------------------------------
     def body(
@@ -72,7 +96,7 @@ class _Registers:
         yield from self.body(s.body, inner, dict(gains), env)
         if cond == Const(True):
             _merge(state, inner)
-        elif not any(isinstance(x, Elem) for x in subterms(cond)):
+        elif not _elements(cond):
             self._gain(cond, {b: m & ~before.get(b, 0) for b, m in inner.items()}, state, gains)
 
     def _gain(self, cond: Expr, gained: State, state: State, gains: Gains) -> None:
@@ -82,6 +106,8 @@ class _Registers:
         _merge(state, {b: m & other.get(b, 0) for b, m in mine.items()})
 
     def _for(self, s: Any, state: State, gains: Gains, env: dict[str, int]) -> Iterator[Fault]:
+        if self._as_a_whole(s, state, env):
+            return
         rounds = self._rounds(s, env)
         if rounds is None:
             yield from self.body(s.body, dict(state), dict(gains), env)
@@ -93,89 +119,203 @@ class _Registers:
 
     def _rounds(self, s: Any, env: dict[str, int]) -> range | None:
         """The values of the variable; None where the checker does not know them."""
+        if s.until is not None:
+            return None
+        if s.var in self.p.fixed:
+            return self.p.fixed[s.var]
         bounds = tuple(self.p.inline(e) for e in (s.lo, s.hi, s.step))
-        used = tuple(sorted(frozenset().union(*map(names, bounds))))
-        if s.until is not None or any(isinstance(x, Elem) for e in bounds for x in subterms(e)):
+        if any(_elements(e) or not names(e) <= env.keys() for e in bounds):
             return None
-        if not set(used) <= env.keys():
-            return None
-        lo, hi, step = function_of(bounds, used)(*(env[n] for n in used))
+        lo, hi, step = (self.p.value(e, env) for e in bounds)
         return range(lo, hi, step) if step > 0 else None
 
     def _indexed(self, s: Any) -> bool:
         """Whether a register index, an inner bound or a condition in the body depends on the loop variable."""
-        for _, x in walk(s.body):
-            reads, writes = self._touched(x)
-            terms = [i for r, _ in (*reads, *writes) for i in self.p.kernel.resolve(r).index]
-            writes_inside = x.kind == "if" and any(self._touched(y)[1] for _, y in walk(x.body))
-            if x.kind == "for" or writes_inside:
-                terms += [e for _, e in expressions(x)]
-            if any(s.var in names(self.p.inline(e)) for e in terms):
-                return True
-        return False
-
-    # -- statements -------------------------------------------------------------------------------------------------
-    def _touched(self, s: Any) -> tuple[Refs, Refs]:
-        """The register elements a statement reads and those it writes."""
-        found = self.touches.get(id(s))
+        found = self._follows.get(id(s))
         if found is None:
-            written = [(r, w) for r, w in _destinations(s) if self._register(r)]
-            read = [x for e in _values(s) for x in subterms(self.p.inline(e)) if isinstance(x, Elem)]
-            found = self.touches[id(s)] = ([(x, 1) for x in read if self._register(x)], written)
+            found = self._follows[id(s)] = any(self._asks(x, s.var) for _, x in walk(s.body))
         return found
 
-    def _register(self, r: Elem) -> bool:
-        d = self.p.kernel.find(r.buffer)
-        return isinstance(d, Buffer) and d.space == "register"
+    def _asks(self, x: Any, var: str) -> bool:
+        touched = self._touched(x)
+        if any(var in a.used for a in (*touched.reads, *touched.writes)):
+            return True
+        if x.kind == "for" or (x.kind == "if" and any(self._touched(y).writes for _, y in walk(x.body))):
+            return any(var in names(self.p.inline(e)) for _, e in expressions(x))
+        return False
 
-    def _mask(self, ref: Elem, width: int, env: dict[str, int]) -> int | None:
-        """Bits of the elements an operand names; None where the checker does not know the index."""
-        entry = self.index.get(ref)
-        if entry is None:
-            entry = self.index[ref] = self._compiled(ref)
-        used, f, shape = entry
-        if f is None or not all(n in env for n in used):
-            return None
-        at = f(*(env[n] for n in used))
-        if not all(0 <= i < n for i, n in zip(at, shape, strict=True)):
-            return None
-        first: int = sum(i * n for i, n in zip(at, row_major(shape), strict=True))
-        return ((1 << width) - 1) << first
+    # -- whole loops ------------------------------------------------------------------------------------------------
+    def _as_a_whole(self, s: Any, state: State, env: dict[str, int]) -> bool:
+        """A nest of constant loops at once: right where all that it reads is written before; False elsewhere."""
+        inside = self._plain(s)
+        if not inside:
+            return False
+        inner = {x.var for x in inside if x.kind == "for"}
+        written: State = {}
+        for touched in map(self._touched, inside):
+            for a in touched.reads:
+                if self._span(a, inner, env) & ~state.get(a.buffer, 0):
+                    return False
+            for a in touched.writes:
+                written[a.buffer] = written.get(a.buffer, 0) | self._span(a, inner, env)
+        _merge(state, written)
+        return True
 
-    def _compiled(self, ref: Elem) -> tuple[tuple[str, ...], Any, tuple[int, ...]]:
+    def _plain(self, s: Any) -> tuple[Any, ...]:
+        """The statements of a nest of constant loops that always run, with all indices inside; none of another."""
+        found = self._nests.get(id(s))
+        if found is None:
+            inside = (s, *(x for _, x in walk(s.body)))
+            plain = all(map(self._simple, inside)) and self._closed(inside)
+            found = self._nests[id(s)] = inside if plain else ()
+        return found
+
+    def _simple(self, x: Any) -> bool:
+        if x.kind in ("if", "team") or (x.kind == "for" and (x.until is not None or not self.p.fixed.get(x.var))):
+            return False
+        if x.kind == "load" and x.when is not None and x.other is None:
+            return False
+        touched = self._touched(x)
+        accesses = (*touched.reads, *touched.writes)
+        return all(a.known and not a.indices and sum(not isinstance(e, Var) for e, _ in a.by) < 2 for a in accesses)
+
+    def _closed(self, inside: tuple[Any, ...]) -> bool:
+        """No term that is not a variable mixes variables of the nest with those around it."""
+        inner = {x.var for x in inside if x.kind == "for"}
+        touched = map(self._touched, inside)
+        bent = (names(e) for t in touched for a in (*t.reads, *t.writes) for e, _ in a.by if not isinstance(e, Var))
+        return all(not used & inner or used <= inner for used in bent)
+
+    def _span(self, a: _Access, inner: set[str], env: Mapping[str, int]) -> int:
+        """The elements that an access names in all rounds of the inner loops."""
+        mask, first = a.bits, a.first
+        for shifts in self._shifts(a, inner, env):
+            least, shifted = min(shifts), 0
+            for n in set(shifts):
+                shifted |= mask << n - least
+            mask, first = shifted, first + least
+        return mask << first
+
+    def _shifts(self, a: _Access, inner: set[str], env: Mapping[str, int]) -> Iterator[list[int]]:
+        """What each term adds in all rounds; terms that share variables with one that is none add together."""
+        bent = next((e for e, _ in a.by if not isinstance(e, Var) and names(e) <= inner), None)
+        joined = self._over(bent) if bent is not None else {}
+        for e, c in a.by:
+            if isinstance(e, Var) and e.name in inner and e.name not in joined:
+                yield [c * v for v in self.p.fixed[e.name]]
+            elif not names(e) & inner:
+                yield [c * self.p.value(e, env)]
+        if joined:
+            total = [0] * len(next(iter(joined.values())))
+            for e, c in a.by:
+                if (column := joined.get(e.name if isinstance(e, Var) else "")) is not None:
+                    total = [t + c * v for t, v in zip(total, column, strict=True)]
+            yield total
+
+    def _over(self, e: Expr) -> dict[str, list[int]]:
+        """The values of constant loops' variables in all rounds, and those of a term in them under the name ''."""
+        used = sorted(names(e))
+        rounds = list(product(*(self.p.fixed[n] for n in used)))
+        plain = subst(e, {n: Var(f"v{i}") for i, n in enumerate(used)})  # the same for every copy of a nest
+        f = function_of((plain,), tuple(f"v{i}" for i in range(len(used))))
+        return {n: [at[i] for at in rounds] for i, n in enumerate(used)} | {"": [f(*at)[0] for at in rounds]}
+
+    # -- statements -------------------------------------------------------------------------------------------------
+    def _touched(self, s: Any) -> _Touched:
+        """The register elements a statement reads and those it writes."""
+        found = self._touches.get(id(s))
+        if found is None:
+            written = [self._access(r, w) for r, w in _destinations(s) if self._shape(r) is not None]
+            read = [x for e in _values(s) for x in self._held(e)]
+            reads = [self._access(x, 1) for x in read if self._shape(x) is not None]
+            found = self._touches[id(s)] = _Touched(reads, written)
+        return found
+
+    def _held(self, e: Expr) -> list[Elem]:
+        """The elements in a term, named values in place."""
+        return _elements(self.p.inline(e) if names(e) & self.holding else e)
+
+    def _shape(self, ref: Elem) -> tuple[int, ...] | None:
+        return self.shapes.get(self.p.kernel.resolve(ref).buffer)
+
+    def _access(self, ref: Elem, width: int) -> _Access:
+        found = self._accesses.get((ref, width))
+        if found is None:
+            found = self._accesses[ref, width] = self._made(ref, width)
+        return found
+
+    def _made(self, ref: Elem, width: int) -> _Access:
         r = self.p.kernel.resolve(ref)
-        b = self.p.kernel.declarations[r.buffer]
-        assert isinstance(b, Buffer)
-        index = tuple(map(self.p.inline, r.index))
-        used = tuple(sorted(frozenset().union(*map(names, index))))
-        known = not any(isinstance(x, Elem) for e in index for x in subterms(e)) and len(index) == len(b.shape)
-        return used, function_of(index, used) if known else None, b.shape
+        shape = self.shapes[r.buffer]
+        forms = [self.p.linear(e) for e in r.index]
+        used = frozenset().union(*(names(x) for terms, _ in forms for x in terms))
+        known = len(forms) == len(shape) and not any(_elements(x) for terms, _ in forms for x in terms)
+        by: dict[Expr, int] = {}
+        first = 0
+        for (terms, constant), stride in zip(forms, row_major(shape), strict=False):
+            first += constant * stride
+            for x, c in terms.items():
+                by[x] = by.get(x, 0) + c * stride
+        loose = tuple((f, n) for f, n in zip(forms, shape, strict=False) if not self._inside(f, n))
+        return _Access(ref, r.buffer, first, tuple(by.items()), (1 << width) - 1, loose, used, known)
+
+    def _inside(self, form: Form, extent: int) -> bool:
+        """Whether the ranges of constant loops keep an index inside."""
+        lo = hi = form[1]
+        for x, c in form[0].items():
+            span = self._range(x)
+            if span is None:
+                return False
+            ends = c * span[0], c * span[1]
+            lo, hi = lo + min(ends), hi + max(ends)
+        return lo >= 0 and hi < extent
+
+    def _range(self, x: Expr) -> tuple[int, int] | None:
+        if isinstance(x, Var):
+            values = self.p.fixed.get(x.name)
+            return (values[0], values[-1]) if values else None
+        sizes = [len(self.p.fixed.get(n, ())) for n in names(x)]
+        if not 0 < prod(sizes) <= _ROUNDS:
+            return None
+        found = self._over(x)[""]
+        return min(found), max(found)
+
+    def _mask(self, a: _Access, env: Mapping[str, int]) -> int | None:
+        """Bits of the elements an operand names; None where the checker does not know the index."""
+        if not a.known or not a.used <= env.keys():
+            return None
+        for (terms, constant), extent in a.indices:
+            if not 0 <= constant + sum(self.p.value(x, env) * c for x, c in terms.items()) < extent:
+                return None
+        shift: int = a.first + sum([self.p.value(x, env) * c for x, c in a.by])
+        return a.bits << shift
 
     def _reads(self, s: Statement, state: State, env: dict[str, int]) -> Iterator[Fault]:
-        for ref, width in self._touched(s)[0]:
-            name = self.p.kernel.resolve(ref).buffer
-            mask = self._mask(ref, width, env)
-            lost = (self.whole[name] if mask is None else mask) & ~state.get(name, 0)
+        for a in self._touched(s).reads:
+            mask = self._mask(a, env)
+            lost = ((1 << prod(self.shapes[a.buffer])) - 1 if mask is None else mask) & ~state.get(a.buffer, 0)
             if lost:
-                at = {n: v for n, v in env.items() if n in frozenset().union(*map(names, ref.index))}
-                message = f"{ref} is read, and nothing has surely written element {next(bits(lost))} of '{name}' before"
+                ref = self.p.inline(a.ref)
+                at = {n: v for n, v in env.items() if n in names(ref)}
+                which = next(bits(lost))
+                message = f"{ref} is read, and nothing has surely written element {which} of '{a.buffer}' before"
                 hint = "set it before the loop or branch (a loop over a size may run zero times)"
                 yield Fault("AMK207", self.p.pointers[id(s)], message, at, (), hint)
                 return
 
     def _writes(self, s: Any, state: State, gains: Gains, env: dict[str, int]) -> None:
-        for ref, width in self._touched(s)[1]:
-            mask = self._mask(ref, width, env)
+        for a in self._touched(s).writes:
+            mask = self._mask(a, env)
             if mask is None:
                 continue
-            gained = {self.p.kernel.resolve(ref).buffer: mask}
+            gained = {a.buffer: mask}
             if s.kind == "load" and s.when is not None and s.other is None:
                 self._gain(self.p.inline(s.when), gained, state, gains)
             else:
                 _merge(state, gained)
 
 
-def _destinations(s: Any) -> Refs:
+def _destinations(s: Any) -> list[tuple[Elem, int]]:
     if s.kind == "load":
         return [(s.dst, s.width)]
     if s.kind == "store":
@@ -198,6 +338,10 @@ def _values(s: Any) -> Iterator[Expr]:
 def _merge(state: State, more: State) -> None:
     for b, m in more.items():
         state[b] = state.get(b, 0) | m
+
+
+def _elements(e: Expr) -> list[Elem]:
+    return [x for x in subterms(e) if isinstance(x, Elem)]
 
 
 def _conjuncts(e: Expr) -> tuple[Expr, ...]:

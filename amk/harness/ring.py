@@ -135,11 +135,10 @@ class _Ring:
             if x is self.s:
                 continue
             compared = id(x) in inside  # what is carried can be read after the loop, where its value has no bound
-            for o in self.p.operands(x):
-                for e in self.p.kernel.resolve(o.ref).index:
-                    self._scan(self.p.inline(e), pointer, False)
-                if x.kind == "load" and x.when is not None and not self.p.data(x.when):
-                    self._scan(self.p.inline(x.when), pointer, compared)
+            for e in self.p.deciding(x):
+                self._scan(e, pointer, False)
+            if x.kind == "load" and x.when is not None and self.p.operands(x) and not self.p.data(x.when):
+                self._scan(self.p.inline(x.when), pointer, compared)
             if x.kind in ("for", "if") and self.p.matters(x):
                 for _, e in expressions(x):
                     self._scan(self.p.inline(e), pointer, compared and x.kind == "if")

@@ -92,11 +92,11 @@ def _values(p: Program, q: Param, trips: int, relevant: list[Expr]) -> list[Any]
         return sorted({0.0, 1.0, *(c + d for c in _numbers(relevant, q.name) for d in (-1.0, 0.0, 1.0))})
     wanted: set[int] = {q.min, 1}
     for u in _units(p, q.name, relevant):
-        base = q.min // u * u
+        base, ragged = q.min // u * u, _residues(u, relevant)
         for step in {u, lcm(u, q.multiple_of)}:
             wanted |= {base + j * step for j in range(trips + 2)}
         # a ragged tile may come after any number of whole ones
-        wanted |= {base + j * u + r for j in range(trips + 2 if trips else 3) for r in _residues(u, relevant)}
+        wanted |= {base + j * u + r for j in range(trips + 2 if trips else 3) for r in ragged}
     wanted |= set(_turning(p, q, relevant))
     return sorted({v for w in wanted for v in (_fit(q, w), _fit(q, w, -1)) if q.min <= v <= q.max})
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from amk.dsl.expr import Expr, Var
 from amk.dsl.instructions import ROWS
 from amk.dsl.nodes import Buffer, Statement
 from amk.dsl.types import nbytes
@@ -61,7 +62,11 @@ class Stretches:
         if place is None:
             place = self._places[id(o)] = self._place(s, o)
         address, b, tops = place
-        values, by = address.at(env)
+
+        def value(e: Expr) -> Any:
+            return env[e.name] if isinstance(e, Var) else self.p.value(e, env)
+
+        values, by = address.at(value)
         key = (id(o), active, values, by, must)
         found = self._footprints.get(key)
         if found is None:
@@ -96,7 +101,7 @@ class Stretches:
     def _outside(
         self, s: Statement, o: Operand, address: Address, active: int, env: Env, b: Buffer, tops: tuple[int, ...]
     ) -> Fault:
-        values, by = address.at(env)
+        values, by = address.at(lambda e: self.p.value(e, env))
         for x, (_, threads) in zip(address.column.at(values), address.column.classes, strict=True):
             index = tuple(a + n for a, n in zip(x[1:], by[1:], strict=True))
             if threads & active and not all(0 <= i < n for i, n in zip(index, tops, strict=True)):
@@ -221,7 +226,7 @@ def trips(p: Program, s: Any, active: int, env: Env) -> Iterator[int]:
 
 
 def _uniform_rounds(p: Program, s: Any, active: int, env: Env) -> Iterator[int]:
-    values = range(p.value(s.lo, env), p.value(s.hi, env), p.value(s.step, env))
+    values = p.fixed.get(s.var) or range(p.value(s.lo, env), p.value(s.hi, env), p.value(s.step, env))
     if len(values) > _MOST_ROUNDS:
         raise Unsupported(f"{len(values)} iterations of the loop over {s.var}, at sizes that count", p.pointers[id(s)])
     for v in values:
