@@ -244,15 +244,9 @@ def test_unbroken_kernels_are_accepted(name: str) -> None:
     assert report.ok and report.exit_code() == 0, report.diagnostics
 
 
-def params() -> Iterator[Any]:
-    """The cases by name; most of those of two symbolic sizes and a tile take seconds each and are slow."""
-    quick = {"barrier dropped", "2,048 threads"}
-    for says, name, edit, family in CASES:
-        marks = [pytest.mark.slow] if name == "ex02" and says not in quick else []
-        yield pytest.param(name, edit, family, id=f"{name}: {says}", marks=marks)
-
-
-@pytest.mark.parametrize(("name", "edit", "family"), list(params()))
+@pytest.mark.parametrize(
+    ("name", "edit", "family"), [pytest.param(*case[1:], id=f"{case[1]}: {case[0]}") for case in CASES]
+)
 def test_broken_kernels_are_refused(name: str, edit: Edit, family: tuple[str, ...]) -> None:
     """One fault, and an error of its family; never a crash, never 'undecided' alone, never exit code 0."""
     report = check(broken(name, edit))
