@@ -37,7 +37,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from amk.dsl.expr import Apply, Elem, Expr, names, subterms
-from amk.dsl.kernel import expressions, walk
+from amk.dsl.kernel import expressions
 from amk.harness.events import Env, Program
 from amk.harness.masks import maximal
 from amk.harness.sizes import BLOCKS, GRID, MANY, Tried, resting
@@ -102,7 +102,7 @@ def _classes(tried: Tried, group: frozenset[str], found: list[Aspect]) -> Iterat
 # ---------------------------------------------------------------------------------------------------------- aspects
 def _conditions(p: Program) -> Iterator[Expr]:
     """What decides which threads pass, around or in what ordering is about."""
-    for _, s in walk(p.kernel.body):
+    for _, s in p.statements:
         if s.kind == "if" and p.matters(s):
             yield p.inline(s.cond)
         elif s.kind == "load" and s.when is not None and p.operands(s):
@@ -111,7 +111,7 @@ def _conditions(p: Program) -> Iterator[Expr]:
 
 def _valued(p: Program) -> Iterator[Expr]:
     """What counts by its value: bounds and carried values of loops, and indices of shared memory."""
-    for _, s in walk(p.kernel.body):
+    for _, s in p.statements:
         if s.kind == "for" and p.matters(s):
             yield from (p.inline(e) for _, e in expressions(s))
         yield from p.deciding(s)
@@ -162,7 +162,7 @@ def _leaves(e: Expr) -> Iterator[Expr]:
 def _local(p: Program) -> frozenset[str]:
     """Names that only have a value inside the walk: the thread, loop variables and carried values."""
     out = {"t"}
-    for _, s in walk(p.kernel.body):
+    for _, s in p.statements:
         if s.kind == "for":
             out |= {s.var, s.var + "#", *(c.name for c in s.carry)}
     return frozenset(out)

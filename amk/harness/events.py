@@ -45,7 +45,8 @@ class Program:
         self.pointers: dict[int, str] = {}
         self.thread_loops: dict[str, Expr] = {}  # by loop variable: the condition that a thread takes part in a round
         self.fixed: dict[str, range] = {}  # by loop variable: its values, where constants bound it
-        for pointer, s in walk(kernel.body):
+        self.statements = list(walk(kernel.body))  # with their pointers, in program order
+        for pointer, s in self.statements:
             self.pointers[id(s)] = pointer
             if s.kind == "let" and s.value is not None:
                 self.lets[s.name] = subst(s.value, self.lets)
@@ -56,6 +57,7 @@ class Program:
         self._inlined: dict[Expr, Expr] = {}
         self._forms: dict[Expr, Form] = {}
         self._columns: dict[Any, Column] = {}
+        self._pitches: dict[str, list[int]] = {}  # by shared buffer: bytes between neighbours of each dimension
         self._functions: dict[Expr, tuple[Callable[..., tuple[Any, ...]], tuple[str, ...]]] = {}
         self._matters: dict[int, bool] = {}
         self._stretches: dict[int, list[tuple[bool, tuple[Statement, ...]]]] = {}
@@ -153,7 +155,7 @@ class Program:
         tainted: set[str] = set()
         while True:
             before = len(tainted)
-            for _, s in walk(self.kernel.body):
+            for _, s in self.statements:
                 if s.kind == "for":
                     tainted |= {c.name for c in s.carry if self._loose(c.init, tainted) or self._loose(c.next, tainted)}
                     if any(self._unknown(e, tainted) for e in (s.lo, s.hi, s.step)):
@@ -245,13 +247,19 @@ class Program:
         return found
 
     def _byte(self, b: Buffer, index: tuple[Expr, ...], forms: list[Form]) -> Form:
-        size = nbytes(b.dtype)
-        out: Form = ({}, self.kernel.shared_offsets[b.name])
         if isinstance(b.layout, Swizzle):
-            return added(out, self.linear(offset(b.shape, b.layout, index)), size)
-        for form, stride in zip(forms, strides(b.shape, b.layout), strict=True):
-            out = added(out, form, stride * size)
-        return out
+            flat = self.linear(offset(b.shape, b.layout, index))
+            return added(({}, self.kernel.shared_offsets[b.name]), flat, nbytes(b.dtype))
+        pitch = self._pitches.get(b.name)
+        if pitch is None:
+            pitch = self._pitches[b.name] = [n * nbytes(b.dtype) for n in strides(b.shape, b.layout)]
+        terms: dict[Expr, int] = {}
+        byte = self.kernel.shared_offsets[b.name]
+        for form, n in zip(forms, pitch, strict=True):
+            byte += form[1] * n
+            for x, c in form[0].items():
+                terms[x] = terms.get(x, 0) + c * n
+        return {x: c for x, c in terms.items() if c}, byte
 
     def deciding(self, s: Statement) -> Iterator[Expr]:
         """The terms without thread that decide what a statement touches in shared memory (data and all)."""

@@ -60,7 +60,7 @@ class Footprint(NamedTuple):
 
     mode: str  # of the operand, or l: a copy that has landed
     pointer: str
-    text: str
+    ref: Elem
     pattern: Pattern
     shift: int  # cells
     mask: int
@@ -70,6 +70,11 @@ class Footprint(NamedTuple):
     def owner(self, cell: int) -> int:
         """The threads that touch a cell of the mask."""
         return self.pattern.owners()[cell - self.shift]
+
+    @property
+    def text(self) -> str:
+        """The operand as its author wrote it."""
+        return str(self.ref)
 
     @property
     def shared(self) -> bool:
@@ -89,16 +94,15 @@ class Address:
         if found is None:
             found = columns[varying] = Column(tuple(map(_sum, varying)), threads)
         self.column = found
-        self._free = tuple(f for _, f, _ in split)
-        self._constants = tuple(c for _, _, c in split)
-        self.terms = tuple(dict.fromkeys((*found.keys, *(x for f in self._free for x, _ in f))))  # all that decide
+        self._free = [(i, x, n) for i, (_, free, _) in enumerate(split) for x, n in free]
+        self._constants = [c for _, _, c in split]
+        self.terms = tuple(dict.fromkeys((*found.keys, *(x for _, x, _ in self._free))))  # all that decide
 
     def at(self, value: Callable[[Expr], Any]) -> tuple[tuple[Any, ...], tuple[int, ...]]:
         """The values that the pattern depends on, and what is added to address and indices."""
-        by = [
-            c + sum([value(x) * n for x, n in free]) if free else c
-            for c, free in zip(self._constants, self._free, strict=True)
-        ]
+        by = self._constants.copy()
+        for i, x, n in self._free:
+            by[i] += value(x) * n
         return tuple(map(value, self.column.keys)), tuple(by)
 
 

@@ -69,6 +69,7 @@ class _Registers:
         self._accesses: dict[tuple[Elem, int], _Access] = {}
         self._follows: dict[int, bool] = {}
         self._nests: dict[int, tuple[Any, ...]] = {}
+        self._tables: dict[Expr, dict[str, list[int]]] = {}
 
     # -- walk -------------------------------------------------------------------------------------------------------
     def body(
@@ -152,12 +153,15 @@ class _Registers:
             return False
         inner = {x.var for x in inside if x.kind == "for"}
         written: State = {}
+        spans: dict[int, int] = {}
         for touched in map(self._touched, inside):
-            for a in touched.reads:
-                if self._span(a, inner, env) & ~state.get(a.buffer, 0):
-                    return False
+            for a in (*touched.reads, *touched.writes):
+                if id(a) not in spans:
+                    spans[id(a)] = self._span(a, inner, env)
+            if any(spans[id(a)] & ~state.get(a.buffer, 0) for a in touched.reads):
+                return False
             for a in touched.writes:
-                written[a.buffer] = written.get(a.buffer, 0) | self._span(a, inner, env)
+                _merge(written, {a.buffer: spans[id(a)]})
         _merge(state, written)
         return True
 
@@ -214,11 +218,15 @@ class _Registers:
 
     def _over(self, e: Expr) -> dict[str, list[int]]:
         """The values of constant loops' variables in all rounds, and those of a term in them under the name ''."""
-        used = sorted(names(e))
-        rounds = list(product(*(self.p.fixed[n] for n in used)))
-        plain = subst(e, {n: Var(f"v{i}") for i, n in enumerate(used)})  # the same for every copy of a nest
-        f = function_of((plain,), tuple(f"v{i}" for i in range(len(used))))
-        return {n: [at[i] for at in rounds] for i, n in enumerate(used)} | {"": [f(*at)[0] for at in rounds]}
+        found = self._tables.get(e)
+        if found is None:
+            used = sorted(names(e))
+            rounds = list(product(*(self.p.fixed[n] for n in used)))
+            plain = subst(e, {n: Var(f"v{i}") for i, n in enumerate(used)})  # the same for every copy of a nest
+            f = function_of((plain,), tuple(f"v{i}" for i in range(len(used))))
+            found = {n: [at[i] for at in rounds] for i, n in enumerate(used)} | {"": [f(*at)[0] for at in rounds]}
+            self._tables[e] = found
+        return found
 
     # -- statements -------------------------------------------------------------------------------------------------
     def _touched(self, s: Any) -> _Touched:
@@ -341,6 +349,7 @@ def _merge(state: State, more: State) -> None:
 
 
 def _elements(e: Expr) -> list[Elem]:
+    """The elements of buffers in a term, outermost first."""
     return [x for x in subterms(e) if isinstance(x, Elem)]
 
 

@@ -21,17 +21,7 @@ from amk.harness.faults import Fault
 from amk.harness.initial import uninitialised_registers
 from amk.harness.masks import bits
 from amk.harness.ring import check_trips, trip_limit
-from amk.harness.stretch import (
-    Narrowed,
-    Stop,
-    Stretches,
-    decided,
-    divergence,
-    ints,
-    partial_warp,
-    shown,
-    trips,
-)  # fmt: skip
+from amk.harness.stretch import Narrowed, Stop, Stretches, decided, divergence, ints, partial_warp, trips
 
 if TYPE_CHECKING:
     from amk.harness.context import Context
@@ -107,7 +97,7 @@ class Walk:
                 getattr(self, "do_" + group[0].kind)(group[0], active, env)
                 continue
             run = self.stretches.run(group, active, env, self.narrowed, self.epoch)
-            for fault in self.epoch.apply(run, shown(env)):
+            for fault in self.epoch.apply(run, dict(env)):
                 self.result.add(fault)
 
     def do_if(self, s: Any, active: int, env: Env) -> None:

@@ -30,14 +30,14 @@ _J = Var("#j")  # the iteration, counted from zero
 def trip_limit(p: Program) -> int:
     """2P + S + E + G + 2 over the loops over a size, G the most groups that a wait leaves; 0 where there is no loop."""
     period, first, last, found = 1, 0, 0, False
-    for pointer, s in walk(p.kernel.body):
+    for pointer, s in p.statements:
         if s.kind == "for" and p.matters(s) and symbolic(p, s):
             found = True
             _no_inner(p, s, pointer)
             ring = _Ring(p, s, pointer)
             ring.scan()
             period, first, last = lcm(period, ring.period), max(first, ring.first), max(last, ring.last)
-    groups = max((s.pending for _, s in walk(p.kernel.body) if s.kind == "wait"), default=0)
+    groups = max((s.pending for _, s in p.statements if s.kind == "wait"), default=0)
     limit = 2 * period + first + last + groups + 2 if found else 0
     if limit > _LIMIT:
         said = f"a ring of {period} slots and a look-ahead of {first + last} iterations"
@@ -47,7 +47,7 @@ def trip_limit(p: Program) -> int:
 
 def check_trips(p: Program, limit: int) -> None:
     """The walk must have run each loop over a size through the cutoff, or through all that its bounds allow."""
-    for pointer, s in walk(p.kernel.body):
+    for pointer, s in p.statements:
         if s.kind == "for" and p.matters(s) and symbolic(p, s):
             found = p.rounds.get(id(s), 0)
             if found < limit and not _bounded(p, s, found):
@@ -131,7 +131,7 @@ class _Ring:
     def scan(self) -> None:
         """Finds P, S and E; Unsupported where an address or a condition follows the loop in another way."""
         inside = {id(x) for _, x in walk(self.s.body)}
-        for pointer, x in walk(self.p.kernel.body):
+        for pointer, x in self.p.statements:
             if x is self.s:
                 continue
             compared = id(x) in inside  # what is carried can be read after the loop, where its value has no bound
@@ -224,7 +224,7 @@ class _Ring:
             ranges = {q.name: (q.min, q.max) for q in whole} | {"t": (0, kernel.threads - 1)} | self.cycles
             ranges |= dict.fromkeys((*BLOCKS, *GRID), (0, 2**31 - 1))
             self._facts = Facts(ranges, {q.name: q.multiple_of for q in whole})
-            for _, s in walk(kernel.body):
+            for _, s in self.p.statements:
                 if s.kind == "for":
                     self._inner(s, self._facts)
         return self._facts

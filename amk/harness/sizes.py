@@ -13,7 +13,6 @@ from typing import Any
 
 from amk.dsl.evaluate import function_of
 from amk.dsl.expr import BUILTINS, COMPARISONS, Apply, Const, Elem, Expr, names, subterms
-from amk.dsl.kernel import walk
 from amk.dsl.nodes import Param
 from amk.harness.events import Env, Program
 
@@ -35,7 +34,7 @@ def closure(p: Program, used: frozenset[str]) -> frozenset[str]:
 def _loop_sizes(p: Program) -> frozenset[str]:
     """Parameters in the bounds of loops that synchronise or use shared memory."""
     out: set[str] = set()
-    for _, s in walk(p.kernel.body):
+    for _, s in p.statements:
         if s.kind == "for" and p.matters(s):
             out |= names(p.inline(s.hi)) | names(p.inline(s.lo)) | names(p.inline(s.step))
     return closure(p, frozenset(out))
@@ -123,7 +122,7 @@ def _units(p: Program, name: str, relevant: list[Expr]) -> list[int]:
         for x in subterms(e):
             if isinstance(x, Apply) and x.op in ("//", "cdiv") and name in names(x.args[0]):
                 out |= {int(y.value) * _inner(x.args[0]) for y in x.args[1:] if isinstance(y, Const)}
-    for _, s in walk(p.kernel.body):
+    for _, s in p.statements:
         if s.kind == "for" and p.matters(s) and name in names(p.inline(s.hi)) and isinstance(s.step, Const):
             out.add(int(s.step.value))
     for e in relevant:

@@ -6,7 +6,7 @@ walked once for each value of the terms that decide what it touches.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from amk.dsl.expr import Expr, Var
@@ -19,9 +19,12 @@ from amk.harness.faults import Fault, Second
 from amk.harness.footprint import Address, Footprint, Pattern
 from amk.harness.masks import bits
 
-__all__ = ["Narrowed", "Stop", "Stretches", "divergence", "ints", "partial_warp", "shown", "trips"]
+__all__ = ["Narrowed", "Stop", "Stretches", "divergence", "ints", "partial_warp", "trips"]
 
 Narrowed = list[tuple[str, str, int]]  # pointer, condition and threads left (-1: unknown) of each divergence around
+
+
+Inner = Callable[[], Mapping[str, int]]
 
 
 class Stop(Exception):
@@ -54,9 +57,7 @@ class Stretches:
             found = self._runs[key] = _Stretch(self, env, narrowed).walk(group, active, epoch)
         return found
 
-    def footprint(
-        self, s: Statement, o: Operand, active: int, env: Env, outer: frozenset[str], must: bool
-    ) -> Footprint:
+    def footprint(self, s: Statement, o: Operand, active: int, env: Env, inner: Inner, must: bool) -> Footprint:
         """The cells of an operand at this point."""
         place = self._places.get(id(o))
         if place is None:
@@ -74,10 +75,9 @@ class Stretches:
             spans = zip(by[1:], pattern.lowest, pattern.highest, tops, strict=True)
             if any(n + lo < 0 or n + hi >= top for n, lo, hi, top in spans):
                 raise Stop(self._outside(s, o, address, active, env, b, tops))
-            inner = {n: v for n, v in env.items() if n not in outer and type(v) is int and "#" not in n}
             shift = (pattern.first + by[0]) // self.p.cell
             pointer, mask = self.p.pointers[id(s)], pattern.mask << shift
-            found = Footprint(o.mode, pointer, str(o.ref), pattern, shift, mask, inner, must)
+            found = Footprint(o.mode, pointer, o.ref, pattern, shift, mask, inner(), must)
             self._footprints[key] = found
         return found
 
@@ -118,6 +118,7 @@ class _Stretch:
     def __init__(self, stretches: Stretches, env: Env, narrowed: Narrowed) -> None:
         self.all, self.p, self.env, self.narrowed = stretches, stretches.p, env, narrowed
         self.outer, self.out = frozenset(env), Run()
+        self._inner: dict[str, int] | None = None  # what the loops of the stretch have set, until they move on
 
     def walk(self, group: tuple[Statement, ...], active: int, epoch: Epoch) -> Run:
         """The run of the statements; leaves the environment as it was."""
@@ -155,8 +156,10 @@ class _Stretch:
                 )
         self.narrowed.append((self.p.pointers[id(s)], f"the trip count {s.hi}", 0))
         for inner in trips(self.p, s, active, self.env):
+            self._inner = None
             for x in s.body:
                 self._collect(x, inner, must)
+        self._inner = None
         self.narrowed.pop()
 
     def _statement(self, s: Any, active: int, must: bool) -> None:
@@ -167,7 +170,13 @@ class _Stretch:
             known = not self.p.data(s.when)
             sure, threads = must and known, self.p.chosen(s.when, active, self.env) if known else active
         for o in self.p.operands(s) if threads else ():
-            self.out.add(self.all.footprint(s, o, threads, self.env, self.outer, sure))
+            self.out.add(self.all.footprint(s, o, threads, self.env, self.inner, sure))
+
+    def inner(self) -> dict[str, int]:
+        """The values of the loops inside the stretch, for a counterexample."""
+        if self._inner is None:
+            self._inner = {n: v for n, v in ints(self.env).items() if n not in self.outer}
+        return self._inner
 
     def _call(self, s: Any, active: int) -> None:
         row, pointer = ROWS.get(s.row), self.p.pointers[id(s)]
@@ -188,7 +197,7 @@ class _Stretch:
     # -- conflicts --------------------------------------------------------------------------------------------------
     def _conflicts(self, epoch: Epoch) -> None:
         """Conflicts inside one stretch, each access against itself and against those before it."""
-        run, env, done = self.out, shown(self.env), 0
+        run, env, done = self.out, dict(self.env), 0
         for i, f in enumerate(run.parts):
             if f.mode in "wc" and f.shared:
                 run.faults += self._pair(f, f, env, epoch)
@@ -285,8 +294,3 @@ def decided(code: str, pointer: str, message: str, at: Mapping[str, int], where:
 def ints(env: Mapping[str, Any]) -> dict[str, int]:
     """The whole numbers of an environment, for a counterexample."""
     return {n: v for n, v in env.items() if "#" not in n and type(v) is int}
-
-
-def shown(env: Mapping[str, Any]) -> dict[str, int]:
-    """The same with `#` names, which say the iteration of each loop around."""
-    return {n: v for n, v in env.items() if type(v) is int and not n.endswith("#")}
