@@ -1,6 +1,6 @@
 """Global memory: every output element is written, once, and no thread reads what another one writes.
 
-Two ways, tried in this order for each written tensor.
+Three ways, tried in this order for each written tensor.
 
 *Tile form, for all sizes.* Each index is `tile * block + rel`: the terms without the thread are one block index times a
 constant, the rest depends on the thread and on unrolled loops alone. Enumeration shows that `rel` meets every element
@@ -10,9 +10,11 @@ bijection (the lemma). No size is fixed anywhere. Where sizes and grid are const
 is enumerated over all blocks instead, which is exact too. Atomic updates may be met by several blocks: the same number
 for every element (split sums).
 
-*Enumeration, at some sizes.* Anything else (rasters, grid-stride loops, several paths) is run over the whole grid at
-small whole and ragged sizes, and every element is counted. This refutes with a counterexample; where it finds nothing
-the obligation says "enumeration", which is evidence at those sizes and not a proof for all.
+*Grid-stride form, for all sizes.* A loop over a vector by all threads of a constant grid (`stride_form` has the lemma).
+
+*Enumeration.* Anything else (several paths, a raster over symbolic sizes) is run over whole grids, and every element is
+counted. Where all sizes are constants that is exact. Where they are not, it is run at small whole and ragged sizes: it
+refutes with a counterexample, and where it finds nothing the kernel is undecided, since a fault may show at others.
 Source: `docs/soundness.md`, section on coverage.
 """
 
@@ -78,29 +80,39 @@ def cover(ctx: Context) -> CoverageResult:
 
 def _tensor(p: Program, tensor: Param, sites: list[Site], result: CoverageResult) -> None:
     from amk.harness.enumerate_grid import count_hits
+    from amk.harness.stride_form import stride_form
     from amk.harness.tiles import tile_form
 
     written = [s for s in sites if s.mode != "r"]
     if not written:
         result.faults.append(Fault("AMK401", "", f"'{tensor.name}' is declared {tensor.access} and never written"))
         return
+    place, claim = written[0].pointer, f"every element of '{tensor.name}' is written exactly once"
     try:
-        if tile_form(p, tensor, written) and own_reads(sites):
-            claim = f"every element of '{tensor.name}' is written exactly once"
-            result.obligations.append(Obligation("AMK401", written[0].pointer, claim, "structure"))
+        if (tile_form(p, tensor, written) or stride_form(p, tensor, written)) and own_reads(sites):
+            result.obligations.append(Obligation("AMK401", place, claim, "structure"))
             return
-        found = count_hits(p, tensor, sites)
+        found, exact = count_hits(p, tensor, sites)
     except Unsupported as e:
-        where = e.pointer or written[0].pointer
-        message = f"outside what the coverage check decides: '{tensor.name}': {e.message}"
-        found = [Fault("AMK008", where, message)]
+        found, exact = [_outside(tensor, e.pointer or place, e.message)], False
     except (ValueError, KeyError, ZeroDivisionError, OverflowError) as e:
-        message = f"outside what the coverage check decides: '{tensor.name}': {e or type(e).__name__}"
-        found = [Fault("AMK008", written[0].pointer, message)]
-    result.faults += found
-    if not found:
-        claim = f"every element of '{tensor.name}' is written once at the enumerated sizes"
-        result.obligations.append(Obligation("AMK401", written[0].pointer, claim, "enumeration"))
+        found, exact = [_outside(tensor, place, str(e) or type(e).__name__)], False
+    if exact and not found:
+        result.obligations.append(Obligation("AMK401", place, claim, "enumeration"))
+    result.faults += found if found or exact else [_open(tensor, place)]
+
+
+def _outside(tensor: Param, pointer: str, why: str) -> Fault:
+    return Fault("AMK008", pointer, f"outside what the coverage check decides: '{tensor.name}': {why}")
+
+
+def _open(tensor: Param, pointer: str) -> Fault:
+    message = (
+        f"'{tensor.name}' is neither in tile form nor in grid-stride form: that each element is written exactly once, "
+        "and read by its writer alone, held at the small sizes that were tried and is not shown for all"
+    )
+    hint = "write index = tile * block + rel where index < size, on a grid of cdiv(size, tile); or fix the sizes"
+    return Fault("AMK401", pointer, message, hint=hint, severity="undecided")
 
 
 def own_reads(sites: list[Site]) -> bool:

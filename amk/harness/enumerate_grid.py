@@ -19,19 +19,23 @@ _MOST = 400_000  # accesses enumerated at one choice of sizes
 Hit = tuple[int, int, int, int, Site, dict[str, int]]  # block x, y, z, thread, site, loop variables
 
 
-def count_hits(p: Program, tensor: Param, sites: list[Site]) -> list[Fault]:
-    """The first fault over the chosen sizes, smallest first."""
-    counted = 0
+def count_hits(p: Program, tensor: Param, sites: list[Site]) -> tuple[list[Fault], bool]:
+    """The first fault over the chosen sizes, smallest first; and whether these are all sizes that there are."""
+    exact = not any(q.min != q.max for q in p.kernel.scalars if q.name in _decisive(p, tensor, sites))
     for env in _sizes(p):
-        grid = [p.value(e, env) for e in p.kernel.grid3]
-        blocks = max(0, grid[0]) * max(0, grid[1]) * max(0, grid[2])
-        if counted and blocks * p.threads * len(sites) > _MOST:
-            continue
-        counted += 1
-        fault = _Count(p, tensor, sites, env, grid).fault()
-        if fault is not None:
-            return [fault]
-    return []
+        grid = [max(0, p.value(e, env)) for e in p.kernel.grid3]
+        if grid[0] * grid[1] * grid[2] * p.threads * len(sites) > _MOST:
+            exact = False
+        elif fault := _Count(p, tensor, sites, env, grid).fault():
+            return [fault], True
+    return [], exact
+
+
+def _decisive(p: Program, tensor: Param, sites: list[Site]) -> frozenset[str]:
+    """The names that decide what is accessed."""
+    bounds = [e for s in sites for x in s.loops for e in (x.lo, x.hi, x.step)]
+    terms = [*p.kernel.grid, *(tensor.shape or ()), *bounds, *(e for s in sites for e in (*s.index, *s.conds))]
+    return frozenset().union(*(names(p.inline(e)) for e in terms))
 
 
 def _sizes(p: Program) -> Iterator[Env]:

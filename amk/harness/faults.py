@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from amk.harness.diagnostics import Severity
+
 __all__ = ["Fault", "Second"]
 
 _NOWHERE: Mapping[str, int] = MappingProxyType({})
@@ -27,3 +29,4 @@ class Fault(NamedTuple):
     counterexample: Mapping[str, int] = _NOWHERE
     related: tuple[Second, ...] = ()
     hint: str = ""
+    severity: Severity | None = None  # None: as the rule says

@@ -16,7 +16,9 @@ def findings(rule: Rule, k: Context, faults: Iterable[Fault]) -> Iterator[Diagno
     """Each fault as a finding of the rule, with the places its author wrote."""
     for f in faults:
         related = tuple(Related(s.pointer, s.note, _at(k, s.pointer)) for s in f.related)
-        yield rule.report(k, f.pointer, f.message, counterexample=f.counterexample, related=related, hint=f.hint)
+        yield rule.report(
+            k, f.pointer, f.message, counterexample=f.counterexample, related=related, hint=f.hint, severity=f.severity
+        )
 
 
 def unsupported(k: Context, faults: Iterable[Fault]) -> Iterator[Diagnostic]:

@@ -15,7 +15,7 @@ from amk.harness.columns import Tables
 from amk.harness.coverage import Site, linear, rebuilt
 from amk.harness.events import Program
 
-__all__ = ["tile_form"]
+__all__ = ["multiple", "tile_form"]
 
 _BLOCKS = ("bx", "by", "bz")
 Axis = tuple[Expr, int]  # number of the tile and its size; (0, size) where a dimension is not tiled
@@ -120,10 +120,10 @@ def _tiles(p: Program, blocks: Expr, size: Expr, tile: int) -> bool:
     if tile == 1 and blocks == size:
         return True
     up = (Apply("cdiv", (size, Const(tile))), (size + (tile - 1)) // tile)
-    return blocks in up or (_multiple(p, size, tile) and blocks == size // tile)
+    return blocks in up or (multiple(p, size, tile) and blocks == size // tile)
 
 
-def _multiple(p: Program, size: Expr, n: int) -> bool:
+def multiple(p: Program, size: Expr, n: int) -> bool:
     """Whether a size is known to be a multiple of n."""
     if isinstance(size, Const):
         return int(size.value) % n == 0
@@ -148,9 +148,9 @@ def _guards(p: Program, s: Site, axes: tuple[Axis, ...], shape: tuple[Expr, ...]
         else:
             return None
     for d, ((e, tile), size) in enumerate(zip(axes, shape, strict=True)):
-        if e != Const(0) and d not in guarded and not _multiple(p, size, tile):
+        if e != Const(0) and d not in guarded and not multiple(p, size, tile):
             return None
-        if d == len(axes) - 1 and s.width > 1 and (tile % s.width or not _multiple(p, size, s.width)):
+        if d == len(axes) - 1 and s.width > 1 and (tile % s.width or not multiple(p, size, s.width)):
             return None
     return inner
 

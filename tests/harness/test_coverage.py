@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from amk.dsl.builder import KernelBuilder
-from amk.dsl.expr import cdiv
+from amk.dsl.expr import both, cdiv, eq, minimum, select
 from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.target import Target
+from amk.dsl.text import parse
+from amk.harness.check import check
 from amk.harness.context import Context
 from amk.harness.coverage import CoverageResult
 
@@ -39,10 +41,10 @@ GOOD = {
     "reduce": ("structure", lambda: K.block_reduce()),
     "gemm": ("structure", lambda: K.gemm_async(3)),
     "staged": ("structure", lambda: K.gemm_staged()),
-    "grid_stride": ("enumeration", lambda: K.grid_stride()),
+    "grid_stride": ("structure", lambda: K.grid_stride()),
+    "grid_stride_vector": ("structure", lambda: _grid_stride(4, "n", 4)),
     "reduce_atomic": ("structure", lambda: K.block_reduce(atomic=True)),
-    "raster": ("enumeration", lambda: K.raster_tiles()),
-    "raster_3": ("enumeration", lambda: K.raster_tiles(group=3)),
+    "two_halves": ("enumeration", lambda: _two_halves(48)),
     "raster_fixed": ("structure", lambda: _raster_fixed(4)),
     "split_sum": ("structure", lambda: _split_sum()),
     "in_place": ("structure", lambda: _in_place(0)),
@@ -65,6 +67,80 @@ BAD = {
     "mixed": ("AMK306", lambda: _mixed()),
     "data_guard": ("AMK008", lambda: _data_guard()),
 }
+
+
+UNDECIDED = {
+    "raster": lambda: K.raster_tiles(),
+    "raster_3": lambda: K.raster_tiles(group=3),
+    "two_halves_of_any_size": lambda: _two_halves(0),
+    # Each goes wrong at some size above those that are tried.
+    "turns_back": lambda: _late(lambda i, n: select(i < 5000, i, 0)),
+    "stops_at_5000": lambda: _late(lambda i, n: minimum(i, 5000)),
+    "skips_one": lambda: _late(lambda i, n: i - i // 5000),
+    "late_guard": lambda: _late(lambda i, n: i, guard=5000),
+    "late_race": lambda: _late_race(),
+    "long_stride": lambda: _grid_stride(1, "n - n // 5000", 1),
+    "huge_grid": lambda: _huge_grid(),
+}
+
+
+def _grid_stride(width: int, top: str, multiple: int) -> KernelDescriptor:
+    """Vectors of zeros, by 8 blocks of 64 threads."""
+    k = KernelBuilder("grid_stride", target="sm_80", threads=64)
+    n = k.size("n", multiple_of=multiple)
+    y = k.tensor("y", "f32", (n,), access="write", align=16)
+    with k.loop("i", (k.bx * 64 + k.t) * width, parse(top), 8 * 64 * width) as i:
+        k.store(y[i.var], *["0.0"] * width)
+    return k.finish(grid=(8,))
+
+
+def _two_halves(size: int) -> KernelDescriptor:
+    """Even elements by one store, odd ones by another."""
+    k = KernelBuilder("two_halves", target="sm_80", threads=32)
+    n = size or k.size("n")
+    y = k.tensor("y", "f32", (n,), access="write")
+    i = k.let("i", k.bx * 32 + k.t)
+    with k.when(i < n):
+        with k.when(eq(i % 2, 0)):
+            k.store(y[i], 1.0)
+        with k.when(eq(i % 2, 1)):
+            k.store(y[i], 2.0)
+    return k.finish(grid=(cdiv(n, 32),))
+
+
+def _late(index, guard: int = 0) -> KernelDescriptor:  # type: ignore[no-untyped-def]
+    k = KernelBuilder("late", target="sm_80", threads=128)
+    n = k.size("n")
+    y = k.tensor("y", "f32", (n,), access="write")
+    i = k.let("i", k.bx * 128 + k.t)
+    with k.when(i < n):
+        if guard:
+            with k.when(i < guard):
+                k.store(y[index(i, n)], 1.0)
+        else:
+            k.store(y[index(i, n)], 1.0)
+    return k.finish(grid=(cdiv(n, 128),))
+
+
+def _late_race() -> KernelDescriptor:
+    k = KernelBuilder("late_race", target="sm_80", threads=128)
+    n = k.size("n")
+    y, a = k.tensor("y", "f32", (n,), access="readwrite"), k.registers("a", "f32", (1,))
+    i = k.let("i", k.bx * 128 + k.t)
+    with k.when(i < n):
+        k.load(a[0], y[minimum(i + select(n > 7000, 1, 0), n - 1)])
+        k.store(y[i], a[0])
+    return k.finish(grid=(cdiv(n, 128),))
+
+
+def _huge_grid() -> KernelDescriptor:
+    """More blocks than can be walked, all but the first without work."""
+    k = KernelBuilder("huge_grid", target="sm_80", threads=128)
+    n = k.size("n", max=128)
+    y = k.tensor("y", "f32", (n,), access="write")
+    with k.when(both(eq(k.bx, 0), k.t < n)):
+        k.store(y[k.t], 1.0)
+    return k.finish(grid=(2**31 - 1, 65535, 65535))
 
 
 def _in_place(shift: int) -> KernelDescriptor:
@@ -154,6 +230,16 @@ def test_broken_kernels_are_refused(name: str) -> None:
     result = covered(make())
     assert code in {f.code for f in result.faults}, [f.message for f in result.faults]
     assert not result.obligations
+
+
+@pytest.mark.parametrize("name", UNDECIDED)
+def test_what_holds_at_small_sizes_alone_is_not_proved(name: str) -> None:
+    kernel = UNDECIDED[name]()
+    result = covered(kernel)
+    assert [(f.code, f.severity) for f in result.faults] == [("AMK401", "undecided")], result.faults
+    assert not result.obligations
+    report = check(kernel)
+    assert not report.ok and (report.undecided or report.errors)
 
 
 def test_unwritten_element_is_named_with_sizes() -> None:

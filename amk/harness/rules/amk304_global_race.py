@@ -21,10 +21,10 @@ class AMK304(Rule):
     Why:    blocks run in any order, and nothing in a kernel orders them; in-place kernels that read a neighbour differ
             from run to run.
     Proof:  a read of a written tensor is fine where the same thread writes that element (equal index terms, tiles
-            without overlap); otherwise all threads of whole grids are enumerated at several small sizes.
+            without overlap); otherwise all threads of whole grids are enumerated.
     Bad:    `y[i] = y[i + 1]` in place.
     Good:   `y[i] = y[i] + y[i]`.
-    Limits: the second way is an enumeration at some sizes; it refutes, and where it finds nothing says so.
+    Limits: the second way decides kernels of constant sizes; others stay undecided (AMK401) if it finds nothing.
     Source: CUDA C++ Programming Guide, thread hierarchy; PTX ISA, memory consistency model.
     """
 

@@ -20,11 +20,13 @@ class AMK401(Rule):
 
     Why:    the caller reads what was in memory before; with whole tiles it never shows.
     Proof:  in tile form (`index = tile * block + rel`, a grid of `cdiv(size, tile)`, guards that are exactly
-            `index < size`) for all sizes, by enumerating one tile; otherwise every element is counted over whole grids
-            at several small and ragged sizes, and the obligation is marked as enumeration.
+            `index < size`) for all sizes, by enumerating one tile; in grid-stride form (a loop over a vector by all
+            threads of a constant grid) for all sizes, by a lemma; where all sizes are constants, by counting every
+            element over the whole grid.
     Bad:    a grid of `n // 128` blocks of 128.
     Good:   a grid of `cdiv(n, 128)`.
-    Limits: enumeration (rasters, grid-stride loops) is evidence at those sizes, not a proof for all.
+    Limits: any other kernel of symbolic sizes is run at several small and ragged sizes: it is refused where that shows
+            a fault, and is undecided where it shows none.
     Source: `index -> (index // tile, index % tile)` is a bijection; docs/soundness.md, section on coverage.
     """
 

@@ -19,7 +19,7 @@ class AMK402(Rule):
     """An element of a tensor that two stores write, by two threads or by one.
 
     Why:    two threads race, and the last one wins; tiles that overlap also do the work twice.
-    Proof:  as for AMK401: the elements of one tile are all different, and tiles do not overlap; or enumeration.
+    Proof:  as for AMK401: the elements of one tile are all different, and tiles do not overlap; or by counting.
     Bad:    128 threads a block, blocks 64 apart.
     Good:   blocks 128 apart.
     Limits: as for AMK401.
