@@ -72,7 +72,7 @@ def samples(p: Program, trips: int) -> Iterator[Env]:
 
 def _order(p: Program, env: Env) -> tuple[Any, ...]:
     at = [env[q.name] for q in p.kernel.scalars]
-    return sum(map(abs, at)), at, [env.get(b, 0) for b in BLOCKS]
+    return sum(map(abs, at)), at, [env.get(b, 0) for b in (*BLOCKS, "rank")]
 
 
 def _groups(p: Program, found: list[Aspect]) -> list[frozenset[str]]:
@@ -125,11 +125,10 @@ def _aspects(p: Program, conditions: list[Expr], valued: list[Expr]) -> Iterator
         rounds = _rounds(p, e, local)
         if rounds is None:
             terms.append(e)
-        elif used := names(e) - local - {"rank"}:
+        elif used := names(e) - local:
             yield Aspect(used, partial(_passing, p, e, tuple(maximal(e, local)), rounds))
     for m in dict.fromkeys(m for e in terms for m in maximal(e, local)):
-        if used := names(m) - {"rank"}:
-            yield Aspect(used, partial(p.value, m))
+        yield Aspect(names(m), partial(p.value, m))
 
 
 def _rounds(p: Program, e: Expr, local: frozenset[str]) -> list[Env] | None:

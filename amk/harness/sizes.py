@@ -55,19 +55,20 @@ class Tried:
         full = [_values(self.p, q, self.trips if q.name in self.loops else 0, self.relevant) for q in params]
         chosen = product(*full) if prod(map(len, full)) <= MANY else _one_at_a_time(full)
         for row in sorted(set(chosen), key=lambda v: (sum(map(abs, v)), v)):
-            yield from self._blocks({"rank": 0, **dict(zip((q.name for q in params), row, strict=True))}, group)
+            yield from self._blocks(dict(zip((q.name for q in params), row, strict=True)), group)
 
     def _blocks(self, env: Env, group: frozenset[str]) -> Iterator[Env]:
         """The first and last two blocks of each axis that counts, and its corners, with the grid's size there."""
-        axes = [i for i in range(3) if GRID[i] in group]
-        extent = {GRID[i]: self.p.value(self.p.kernel.grid3[i], env) for i in axes}
-        choices = []
-        for i in axes:
-            n = max(extent[GRID[i]], 1)
-            ends = {b for b in (0, 1, n - 2, n - 1, *self.corners[i]) if 0 <= b < n}
-            choices.append(sorted(ends) if BLOCKS[i] in group else [0])
-        for at in product(*choices):
-            yield {**env, **extent, **{BLOCKS[i]: b for i, b in zip(axes, at, strict=True)}}
+        extent = {g: self.p.value(e, env) for g, e in zip(GRID, self.p.kernel.grid3, strict=True) if g in group}
+        choices: dict[str, list[int]] = {}
+        for block, g, corners in zip(BLOCKS, GRID, self.corners, strict=True):
+            if block in group:
+                n = max(extent[g], 1)
+                choices[block] = sorted({b for b in (0, 1, n - 2, n - 1, *corners) if 0 <= b < n})
+        if "rank" in group:
+            choices["rank"] = list(range(self.p.kernel.cluster))
+        for at in product(*choices.values()):
+            yield {**env, **extent, **dict(zip(choices, at, strict=True))}
 
 
 def _one_at_a_time(full: list[list[Any]]) -> Iterator[tuple[Any, ...]]:

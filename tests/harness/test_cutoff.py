@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from itertools import product
+from random import Random
 
 import pytest
 
 from amk.dsl.builder import KernelBuilder
-from amk.dsl.expr import Expr, both, cdiv, select
+from amk.dsl.expr import Expr, Var, both, cdiv, eq, select
 from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.target import Target
 from amk.harness import samples as kernels
 from amk.harness.context import Context
 from amk.harness.cutoff import _aspects, _conditions, _groups, _valued, samples
 from amk.harness.events import Program
-from amk.harness.order import OrderResult
+from amk.harness.order import OrderResult, Walk
 from amk.harness.ring import trip_limit
 from amk.harness.sizes import Tried
+from amk.harness.stretch import Stop, Stretches
 
 
 def order(kernel: KernelDescriptor) -> OrderResult:
@@ -127,6 +130,12 @@ def test_both_sides_of_a_condition_on_an_argument_are_tried(name: str) -> None:
     assert codes(uniform(BARRIERS[name])) == {"AMK301"}
 
 
+def test_every_rank_of_a_cluster_is_tried() -> None:
+    kernel = uniform(lambda k: both(eq(Var("rank"), 0), k.size("n") > 0))
+    data = {**kernel.to_dict(), "cluster": 2, "target": "sm_90a"}
+    assert codes(KernelDescriptor.model_validate(data)) == {"AMK301"}
+
+
 # ----------------------------------------------------------------------------------------------------------- look-ahead
 def looped(cond: Callable[[KernelBuilder, Expr, Expr], Expr], step: int = 1) -> KernelDescriptor:
     """Readers and writers of an iteration, and a barrier between them only where a condition on the loop holds."""
@@ -196,3 +205,78 @@ def test_a_ragged_tile_is_met_in_every_slot() -> None:
         with k.when(both(i.var % 4 > 2, i.var * 64 + k.t >= n)):
             k.store(s[i.var % 4, k.t], 0)
     assert codes(k.finish(grid=(1,))) == {"AMK301"}
+
+
+# ---------------------------------------------------------------------------------------------------------- at random
+def _random_cond(rng: Random, k: KernelBuilder, i: Expr, n: Expr, m: Expr, step: int) -> Expr:
+    c, u = rng.choice((0, 1, 2, 3, 5, 9, 20)), rng.choice((1, 2, 4, 8))
+    trips = cdiv(n, step)
+    return rng.choice(
+        (
+            i < c, i + c < trips, i >= c, i + c >= trips, eq(i % rng.choice((2, 3, 4)), 1), eq(i, c),
+            i * step + k.t % u < n, n > c, m > c, eq(n % u, 0), k.t < 32, m < n + c, eq(i + c, trips),
+            both(i % 3 < 2, i + c < trips), (i + c) * step + k.t // 16 < n, k.bx * 8 + k.t % 8 < m,
+        )
+    )  # fmt: skip
+
+
+def _random_ring(seed: int) -> KernelDescriptor:
+    """A ring of slots filled and read in a loop, with barriers, stores and copies under random conditions."""
+    rng = Random(seed)
+    k = KernelBuilder("random", target="sm_80", threads=64)
+    n, m = k.size("n", min=rng.choice((0, 1, 7))), k.size("m", min=1)
+    x = k.tensor("x", "f32", (64,))
+    slots, step = rng.choice((1, 2, 3)), rng.choice((1, 4))
+    s, a = k.shared("s", "f32", (slots, 64)), k.registers("a", "f32", (1,))
+    k.store(a[0], 0.0)
+    for z in range(slots):
+        k.store(s[z, k.t], 0.0)
+    with k.loop("i", 0, cdiv(n, step), slot=0) as i:
+        slot = i.slot if rng.random() < 0.5 else (i.var + rng.randrange(slots)) % slots
+        for _ in range(rng.randint(2, 4)):
+            action = rng.choice(["barrier", "store", "load", "copy", "commit", "wait"])
+            cond = _random_cond(rng, k, i.var, n, m, step) if rng.random() < 0.6 else None
+            with k.when(cond) if cond is not None and action in ("barrier", "store", "load") else nullcontext():
+                if action == "barrier":
+                    k.sync()
+                elif action == "store":
+                    k.store(s[slot, k.t], a[0])
+                elif action == "load":
+                    k.load(a[0], s[slot, 63 - k.t])
+                elif action == "copy":
+                    k.call("cp.async.4", {"dst": s[slot, k.t], "src": x[k.t]})
+                elif action == "commit":
+                    k.commit()
+                else:
+                    k.wait(pending=rng.choice((0, 0, 1, 2)))
+        k.sync()
+        i.next(slot=select(eq(i.slot, slots - 1), 0, i.slot + 1))
+    k.commit()
+    k.wait(pending=0)
+    return k.finish(grid=(cdiv(m, 8),))
+
+
+def _faulty_somewhere(kernel: KernelDescriptor) -> bool:
+    """Walks many sizes and blocks one by one."""
+    p = Program(kernel)
+    stretches, result = Stretches(p), OrderResult()
+    low = kernel.scalars[0].min
+    for n, m in ((n, m) for n in (*range(low, low + 45), 200) for m in (1, 8, 9, 40)):
+        for bx in sorted({0, -(-m // 8) - 1}):
+            env = {"n": n, "m": m, "bx": bx, "by": 0, "bz": 0, "gx": -(-m // 8), "gy": 1, "gz": 1, "rank": 0}
+            walk = Walk(stretches, result)
+            try:
+                walk.body(kernel.body, p.everyone, dict(env))
+                walk.finish(env)
+            except Stop:
+                return True
+            if result.faults:
+                return True
+    return False
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_what_no_sample_shows_no_size_shows(seed: int) -> None:
+    kernel = _random_ring(seed)
+    if not codes(kernel):
+        assert not _faulty_somewhere(kernel)
