@@ -1,20 +1,24 @@
 """Does a kernel compute what its operator means? The interpreter against the operator's float64 reference.
 
-The operator is looked up by `origin.operator`; the harness itself knows none. Sizes are small and odd; a kernel of
-fixed sizes is run at corner, edge and middle blocks, and only what those blocks wrote is compared.
+The operator is looked up by `origin.operator`; the harness itself knows none. Sizes are small and odd, and one at a
+time is larger than whatever constants the kernel holds against it (a loop of at most 40 steps of 16 is run at 641).
+A kernel of fixed sizes is run at corner, edge and middle blocks, and only what those blocks wrote is compared.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
-from amk.dsl.expr import Const
-from amk.dsl.kernel import KernelDescriptor
+from amk.dsl.expr import Apply, Const, Expr, names, subst, subterms
+from amk.dsl.kernel import KernelDescriptor, expressions, walk
 from amk.dsl.nodes import Param
 from amk.ops import REGISTRY
 
 __all__ = ["meaning_of"]
+
+_LARGEST = 1 << 14  # of a size that is run: a longer loop would take seconds
 
 
 def meaning_of(kernel: KernelDescriptor) -> Callable[[KernelDescriptor], str | None] | None:
@@ -72,8 +76,26 @@ def _samples(kernel: KernelDescriptor) -> list[dict[str, int]]:
         value += -value % p.multiple_of
         return max(p.min + -p.min % p.multiple_of, min(value, p.max))
 
-    wished = REGISTRY[kernel.origin.operator].samples
+    wished = [dict(sizes) for sizes in REGISTRY[kernel.origin.operator].samples]
+    small = {n: min(sizes.get(n, 1) for sizes in wished) for n in spans if any(n in sizes for sizes in wished)}
+    wished += [{**small, n: v} for n, v in _turns(kernel).items() if n in small and v > max(s[n] for s in wished)]
     return [{n: snap(spans[n], v) for n, v in sizes.items() if n in spans} for sizes in wished]
+
+
+def _turns(kernel: KernelDescriptor) -> dict[str, int]:
+    """For each size a value beyond the product of the constants in any term of sizes alone that it stands in."""
+    sizes = frozenset(p.name for p in kernel.scalars)
+    lets: dict[str, Expr] = {}
+    out: dict[str, int] = {}
+    for _, s in walk(kernel.body):
+        if s.kind == "let" and s.value is not None:
+            lets[s.name] = subst(s.value, lets)
+        for x in (x for _, e in expressions(s) for x in subterms(subst(e, lets))):
+            if isinstance(x, Apply) and names(x) and names(x) <= sizes:
+                constants = (c.value for c in subterms(x) if isinstance(c, Const) and type(c.value) is int)
+                turn = min(prod(c for c in constants if c > 1), _LARGEST)
+                out.update({n: turn + 1 for n in names(x) if turn >= out.get(n, 0)})
+    return out
 
 
 def _blocks(kernel: KernelDescriptor, sizes: dict[str, int]) -> Any:
