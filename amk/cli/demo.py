@@ -54,7 +54,7 @@ def _guarded(step: Callable[[Path], tuple[str, int, Any]], folder: Path) -> tupl
         return step(folder)
     except AmkError as fault:
         text = f"{paint('failed', 'red')}: {fault.message}" + (f"\n  try: {fault.hint}" if fault.hint else "")
-        return text, fault.exit_code, {"error": fault.message}
+        return text, fault.exit_code, {"error": fault.message, "hint": fault.hint}
     except Exception as fault:
         return paint("failed, by a fault of amk", "red"), report_fault(fault), {"error": repr(fault)}
 
@@ -65,8 +65,10 @@ def _doctor(folder: Path) -> tuple[str, int, Any]:
 
     found = {f.name: f for f in examine()}
     names = ("python", "gpu", "nvrtc", "z3", "cache")
-    rows = [(n, found[n].found) for n in names]
-    rows += [("", f"try: {found[n].install}") for n in names if found[n].state == "lacking"]
+    rows: list[tuple[str, str]] = []
+    for name in names:
+        rows.append((name, found[name].found))
+        rows += [("", f"try: {found[name].install}")] if found[name].state == "lacking" else []
     return table(rows), 0, {n: found[n].found for n in names}
 
 
@@ -76,7 +78,7 @@ def _check(folder: Path) -> tuple[str, int, Any]:
     from amk.cli.make import write_file
     from amk.cli.render_report import text
 
-    folder.mkdir(parents=True, exist_ok=True)
+    _make_folder(folder)
     good, broken = folder / "gemm.amk.json", folder / "broken.amk.json"
     kernel = _gemm(TARGETS[1])
     write_file(str(good), kernel.to_json().encode())
@@ -87,6 +89,16 @@ def _check(folder: Path) -> tuple[str, int, Any]:
     right = first.code == 0 and second.code == 1
     codes = sorted({d.code for d in second.report.diagnostics})
     return lines, 0 if right else max(first.code, 1), {"good": first.code, "broken": second.code, "found": codes}
+
+
+def _make_folder(folder: Path) -> None:
+    from amk.errors import EnvironmentProblem
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as e:
+        why = e.strerror if isinstance(e, OSError) else str(e)
+        raise EnvironmentProblem(f"cannot make the folder {folder}: {why}", hint="--folder OTHER") from None
 
 
 def _first_only(shown: str) -> str:
