@@ -103,6 +103,8 @@ class Program:
         """The value of a thread-free expression."""
         f = self._functions.get(e)
         if f is None:
+            if isinstance(e, Const):
+                return e.value
             if isinstance(e, Var) and e.name not in self.lets:
                 return env[e.name]
             x = self.inline(e)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from amk.dsl.expr import Const, Elem, Expr, apply, names
+from amk.dsl.expr import Const, Elem, Expr, Var, apply, names
 from amk.harness.masks import Column
 
 __all__ = ["Address", "Footprint", "Form", "Operand", "Pattern", "added"]
@@ -94,16 +94,20 @@ class Address:
         if found is None:
             found = columns[varying] = Column(tuple(map(_sum, varying)), threads)
         self.column = found
-        self._free = [(i, x, n) for i, (_, free, _) in enumerate(split) for x, n in free]
+        self._free = [
+            (i, x.name if isinstance(x, Var) else "", x, n) for i, (_, free, _) in enumerate(split) for x, n in free
+        ]
         self._constants = [c for _, _, c in split]
-        self.terms = tuple(dict.fromkeys((*found.keys, *(x for _, x, _ in self._free))))  # all that decide
+        self.terms = tuple(dict.fromkeys((*found.keys, *(x for _, _, x, _ in self._free))))  # all that decide
 
-    def at(self, value: Callable[[Expr], Any]) -> tuple[tuple[Any, ...], tuple[int, ...]]:
+    def at(
+        self, env: Mapping[str, Any], value: Callable[[Expr, Mapping[str, Any]], Any]
+    ) -> tuple[tuple[Any, ...], tuple[int, ...]]:
         """The values that the pattern depends on, and what is added to address and indices."""
         by = self._constants.copy()
-        for i, x, n in self._free:
-            by[i] += value(x) * n
-        return tuple(map(value, self.column.keys)), tuple(by)
+        for i, name, x, n in self._free:
+            by[i] += (env[name] if name else value(x, env)) * n
+        return tuple([value(x, env) for x in self.column.keys]), tuple(by)
 
 
 def added(a: Form, b: Form, times: int) -> Form:

@@ -10,12 +10,13 @@ Source: must-initialise analysis, Nielson, Nielson and Hankin, Principles of Pro
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from itertools import product
 from math import prod
 from typing import Any, NamedTuple
 
 from amk.dsl.evaluate import function_of
-from amk.dsl.expr import Apply, Const, Elem, Expr, Var, names, subst, subterms
+from amk.dsl.expr import Apply, Const, Elem, Expr, Var, names, parts, subst
 from amk.dsl.instructions import ROWS
 from amk.dsl.kernel import expressions, walk
 from amk.dsl.layout import row_major
@@ -66,7 +67,7 @@ class _Registers:
         self.shapes = {b.name: b.shape for b in program.kernel.buffers if b.space == "register"}
         self.holding = frozenset(n for n, x in program.lets.items() if _elements(x))  # named values of registers
         self._touches: dict[int, _Touched] = {}
-        self._accesses: dict[tuple[Elem, int], _Access] = {}
+        self._accesses: dict[tuple[Elem, int], _Access | None] = {}
         self._follows: dict[int, bool] = {}
         self._nests: dict[int, tuple[Any, ...]] = {}
         self._tables: dict[Expr, dict[str, list[int]]] = {}
@@ -233,27 +234,25 @@ class _Registers:
         """The register elements a statement reads and those it writes."""
         found = self._touches.get(id(s))
         if found is None:
-            written = [self._access(r, w) for r, w in _destinations(s) if self._shape(r) is not None]
+            written = [a for r, w in _destinations(s) if (a := self._access(r, w)) is not None]
             read = [x for e in _values(s) for x in self._held(e)]
-            reads = [self._access(x, 1) for x in read if self._shape(x) is not None]
-            found = self._touches[id(s)] = _Touched(reads, written)
+            found = _Touched([a for x in read if (a := self._access(x, 1)) is not None], written)
+            self._touches[id(s)] = found
         return found
 
-    def _held(self, e: Expr) -> list[Elem]:
+    def _held(self, e: Expr) -> tuple[Elem, ...]:
         """The elements in a term, named values in place."""
-        return _elements(self.p.inline(e) if names(e) & self.holding else e)
+        return _elements(self.p.inline(e) if self.holding and names(e) & self.holding else e)
 
-    def _shape(self, ref: Elem) -> tuple[int, ...] | None:
-        return self.shapes.get(self.p.kernel.resolve(ref).buffer)
+    def _access(self, ref: Elem, width: int) -> _Access | None:
+        """The operand as an access; None where it is no register."""
+        key = ref, width
+        if key not in self._accesses:
+            r = self.p.kernel.resolve(ref)
+            self._accesses[key] = self._made(ref, r, width) if r.buffer in self.shapes else None
+        return self._accesses[key]
 
-    def _access(self, ref: Elem, width: int) -> _Access:
-        found = self._accesses.get((ref, width))
-        if found is None:
-            found = self._accesses[ref, width] = self._made(ref, width)
-        return found
-
-    def _made(self, ref: Elem, width: int) -> _Access:
-        r = self.p.kernel.resolve(ref)
+    def _made(self, ref: Elem, r: Elem, width: int) -> _Access:
         shape = self.shapes[r.buffer]
         forms = [self.p.linear(e) for e in r.index]
         used = frozenset().union(*(names(x) for terms, _ in forms for x in terms))
@@ -348,9 +347,14 @@ def _merge(state: State, more: State) -> None:
         state[b] = state.get(b, 0) | m
 
 
-def _elements(e: Expr) -> list[Elem]:
+@lru_cache(maxsize=1 << 14)
+def _elements(e: Expr) -> tuple[Elem, ...]:
     """The elements of buffers in a term, outermost first."""
-    return [x for x in subterms(e) if isinstance(x, Elem)]
+    out: tuple[Elem, ...] = (e,) if isinstance(e, Elem) else ()
+    for x in parts(e):
+        if not isinstance(x, (Var, Const)):
+            out += _elements(x)
+    return out
 
 
 def _conjuncts(e: Expr) -> tuple[Expr, ...]:

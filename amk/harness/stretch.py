@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from amk.dsl.expr import Expr, Var
 from amk.dsl.instructions import ROWS
 from amk.dsl.nodes import Buffer, Statement
 from amk.dsl.types import nbytes
@@ -63,18 +62,14 @@ class Stretches:
         if place is None:
             place = self._places[id(o)] = self._place(s, o)
         address, b, tops = place
-
-        def value(e: Expr) -> Any:
-            return env[e.name] if isinstance(e, Var) else self.p.value(e, env)
-
-        values, by = address.at(value)
+        values, by = address.at(env, self.p.value)
         key = (id(o), active, values, by, must)
         found = self._footprints.get(key)
         if found is None:
             pattern = self._pattern(address, o.width * nbytes(b.dtype), active, values)
-            spans = zip(by[1:], pattern.lowest, pattern.highest, tops, strict=True)
-            if any(n + lo < 0 or n + hi >= top for n, lo, hi, top in spans):
-                raise Stop(self._outside(s, o, address, active, env, b, tops))
+            for n, lo, hi, top in zip(by[1:], pattern.lowest, pattern.highest, tops, strict=True):
+                if n + lo < 0 or n + hi >= top:
+                    raise Stop(self._outside(s, o, address, active, env, b, tops))
             shift = (pattern.first + by[0]) // self.p.cell
             pointer, mask = self.p.pointers[id(s)], pattern.mask << shift
             found = Footprint(o.mode, pointer, o.ref, pattern, shift, mask, inner(), must)
@@ -101,7 +96,7 @@ class Stretches:
     def _outside(
         self, s: Statement, o: Operand, address: Address, active: int, env: Env, b: Buffer, tops: tuple[int, ...]
     ) -> Fault:
-        values, by = address.at(lambda e: self.p.value(e, env))
+        values, by = address.at(env, self.p.value)
         for x, (_, threads) in zip(address.column.at(values), address.column.classes, strict=True):
             index = tuple(a + n for a, n in zip(x[1:], by[1:], strict=True))
             if threads & active and not all(0 <= i < n for i, n in zip(index, tops, strict=True)):
