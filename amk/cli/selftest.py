@@ -40,28 +40,35 @@ def run_selftest(args: Namespace) -> int:
 
 
 def subjects() -> list[Subject]:
-    """The kernels that are mutated: element-wise, transpose, reduction, and GEMM with two rings of stages."""
+    """The kernels that are mutated: those of the four examples, and GEMM in three small tiles of the operator."""
+    from amk.api import proposed
     from amk.dsl.target import Target
     from amk.harness import samples
     from amk.harness.mutate import Subject
     from amk.ops.gemm import Gemm, GemmSchedule, build
 
-    line = tuple({"n": n} for n in (0, 1, 64, 127, 300))
-    sums = tuple({"n": n} for n in (0, 1, 31, 256, 700))
-    plane = tuple({"m": m, "n": n} for m, n in ((1, 1), (16, 16), (17, 33), (5, 40), (0, 3)))
+    target = Target.find("sm_80")
+    line = tuple({"n": n} for n in (0, 1, 64, 255, 700))
+    sums = tuple({"n": n} for n in (0, 1, 31, 1024, 2500))
+    plane = tuple({"m": m, "n": n} for m, n in ((1, 1), (32, 32), (17, 40), (5, 70), (0, 3)))
     shapes = ((1, 1, 1), (32, 32, 16), (33, 37, 19), (7, 70, 8), (40, 5, 45), (32, 32, 0))
-    space = tuple({"M": m, "N": n, "K": k} for m, n, k in shapes)
-    out = [
+    space = tuple({"M": m, "N": n, "K": k, "batch": 2} for m, n, k in shapes)
+    large = tuple({"M": m, "N": n, "K": k} for m, n, k in ((4, 4, 4), (130, 8, 68), (8, 132, 0)))
+    narrow = GemmSchedule(bm=32, bn=32, bk=8, tm=2, tn=4, stages=2, vec_width=1)
+    wide = GemmSchedule(bm=32, bn=32, bk=8, tm=4, tn=4, stages=3, vec_width=4)
+    split = GemmSchedule(bm=16, bn=32, bk=8, tm=2, tn=4, stages=2, vec_width=1, split_k=2)
+    gemms = {
+        "gemm_nn": (Gemm(m=64, n=64, k=64), wide), "gemm_tt_batch": (Gemm(
+            m=33, n=37, k=19, batch=2, trans_a=True, trans_b=True), narrow),
+        "gemm_split": (Gemm(m=33, n=37, k=19), split),
+    }  # fmt: skip
+    return [
         Subject("vector_add", samples.vector_add(), line),
         Subject("transpose", samples.transpose(), plane),
         Subject("block_sum", samples.block_sum(), sums),
+        Subject("simt_gemm", proposed(Gemm(m=1024, n=1024, k=1024), target), large),
+        *(Subject(name, build(problem, schedule, target), space) for name, (problem, schedule) in gemms.items()),
     ]
-    a100 = Target.find("sm_80")
-    narrow = GemmSchedule(bm=32, bn=32, bk=8, tm=2, tn=4, stages=2, vec_width=1)
-    wide = GemmSchedule(bm=32, bn=32, bk=8, tm=4, tn=4, stages=3, vec_width=4)
-    for name, schedule, problem in (("2x1", narrow, Gemm(m=33, n=37, k=19)), ("3x4", wide, Gemm(m=64, n=64, k=64))):
-        out.append(Subject(f"gemm_{name}", build(problem, schedule, a100), space))
-    return out
 
 
 def _show(c: Campaign) -> None:

@@ -1,4 +1,4 @@
-"""Small kernels of three families, for trying the harness on: element-wise, transposed through a tile, reduced."""
+"""The kernels of examples 01 to 03, at any size of block: the examples print them, `amk selftest` mutates them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from amk.dsl.layout import Padded
 __all__ = ["block_sum", "transpose", "vector_add"]
 
 
-def vector_add(target: str = "sm_80", threads: int = 64) -> KernelDescriptor:
-    """z = x + y, one thread an element."""
+def vector_add(target: str = "sm_80", threads: int = 256) -> KernelDescriptor:
+    """z = x + y for any n: one thread an element, and a guard for the last block."""
     k = KernelBuilder("vector_add", target=target, threads=threads)
     n = k.size("n", min=0)
     x, y = (k.tensor(name, "f32", (n,)) for name in "xy")
@@ -25,28 +25,32 @@ def vector_add(target: str = "sm_80", threads: int = 64) -> KernelDescriptor:
     return k.finish(grid=(cdiv(n, threads),))
 
 
-def transpose(target: str = "sm_80", tile: int = 16, rows: int = 4) -> KernelDescriptor:
-    """out = source transposed, through a padded tile of shared memory; `rows` rows of it at a time."""
+def transpose(target: str = "sm_80", tile: int = 32, rows: int = 8) -> KernelDescriptor:
+    """out = source transposed, for up to 65,535 tiles of rows, through a `tile` x `tile` square of shared memory.
+
+    `rows` rows are copied at a time. Both copies are coalesced because the square turns the matrix; its padding
+    spreads a column over all banks.
+    """
     k = KernelBuilder("transpose", target=target, threads=tile * rows)
     m, n = k.size("m", min=0, max=65535 * tile), k.size("n", min=0)
     source, out = k.tensor("source", "f32", (m, n)), k.tensor("out", "f32", (n, m), access="write")
-    held = k.shared("held", "f32", (tile, tile), layout=Padded(pad=1))
+    held = k.shared("tile", "f32", (tile, tile), layout=Padded(pad=1))
     a = k.registers("a", "f32", (1,))
     tx, ty = k.let("tx", k.t % tile), k.let("ty", k.t // tile)
-    with k.loop("i", 0, tile, rows) as i:
-        row, col = k.by * tile + ty + i.var, k.bx * tile + tx
+    for i in range(0, tile, rows):
+        row, col = k.by * tile + ty + i, k.bx * tile + tx
         k.load(a[0], source[row, col], when=both(row < m, col < n), other=0.0)
-        k.store(held[ty + i.var, tx], a[0])
+        k.store(held[ty + i, tx], a[0])
     k.sync()
-    with k.loop("i", 0, tile, rows) as i:
-        row, col = k.bx * tile + ty + i.var, k.by * tile + tx
+    for i in range(0, tile, rows):
+        row, col = k.bx * tile + ty + i, k.by * tile + tx
         with k.when(both(row < n, col < m)):
-            k.load(a[0], held[tx, ty + i.var])
+            k.load(a[0], held[tx, ty + i])
             k.store(out[row, col], a[0])
     return k.finish(grid=(cdiv(n, tile), cdiv(m, tile)))
 
 
-def block_sum(target: str = "sm_80", threads: int = 128, each: int = 2) -> KernelDescriptor:
+def block_sum(target: str = "sm_80", threads: int = 256, each: int = 4) -> KernelDescriptor:
     """sums[b] = the sum of block b's elements, `each` a thread: shuffles in a warp, shared memory between warps."""
     k = KernelBuilder("block_sum", target=target, threads=threads)
     n, per, warps = k.size("n", min=0), threads * each, threads // 32
