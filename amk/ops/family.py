@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, Self, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
 
 from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.target import Target
@@ -24,6 +24,19 @@ class Schedule(BaseModel):
     """How it is to be computed: an agent's typed choices. Frozen and hashable."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _literally(cls, value: Any, info: ValidationInfo) -> Any:
+        """Of a closed set of choices, true is not 1 and 4.0 not 4."""
+        annotation = cls.model_fields[info.field_name or ""].annotation
+        if get_origin(annotation) is Literal and type(value) not in {type(c) for c in get_args(annotation)}:
+            raise ValueError(f"Input should be one of {', '.join(map(str, get_args(annotation)))}")
+        return value
+
+    def with_choices(self, given: Mapping[str, Any]) -> Self:
+        """This schedule with the given choices in place of its own. Raises pydantic's ValidationError."""
+        return type(self).model_validate({**self.model_dump(), **given})
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,16 @@
 """GEMM in fp32 on the FFMA pipe: C = alpha * op(A) op(B) + beta * C, true float32 accumulation, never tf32.
 
 A block computes a BM x BN tile. Tiles of A and B pass through a ring of `stages` shared-memory slots filled by
-cp.async; each thread keeps TM x TN accumulators. An operand whose k runs contiguously is kept as [rows][BK], XOR
-swizzled, and read four k at a time; one whose rows run contiguously is kept as [BK][rows] and read along its rows. So
-all four layouts read shared memory in 16-byte words, equally often.
+cp.async; each thread keeps TM x TN accumulators. An operand whose k runs contiguously is kept as [rows][BK], padded or
+XOR swizzled, and read four k at a time; one whose rows run contiguously is kept as [BK][rows] and read along its rows.
+So all four layouts read shared memory in 16-byte words, equally often.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from math import gcd
-from typing import Annotated, Any, Literal
-
-from pydantic import Field
+from typing import Any
 
 from amk.dsl import idioms
 from amk.dsl.builder import Handle, KernelBuilder
@@ -21,94 +19,13 @@ from amk.dsl.kernel import KernelDescriptor, Origin
 from amk.dsl.layout import Fragment, Padded, Swizzle
 from amk.dsl.target import Target
 from amk.errors import ArgumentError
-from amk.ops.family import OperatorFamily, Problem, Schedule, Tolerance
+from amk.ops.family import OperatorFamily, Tolerance
+from amk.ops.gemm_schedule import Gemm, GemmSchedule
 
 __all__ = ["FAMILY", "Gemm", "GemmSchedule", "build"]
 
-Size = Annotated[int, Field(ge=0, le=2**31 - 2**16)]
 LARGEST = 2**31 - 2**16
 MOST_VIEWS = 8
-
-
-class Gemm(Problem):
-    """Sizes and layouts of C[m, n] = alpha * op(A)[m, k] op(B)[k, n] + beta * C, all row-major as stored.
-
-    Leading dimensions count elements (0: packed). `beta` "zero" never reads C.
-    """
-
-    m: Size
-    n: Size
-    k: Size
-    batch: Annotated[int, Field(ge=1, le=2**31 - 1)] = 1
-    dtype: Literal["f32"] = "f32"
-    trans_a: bool = False
-    trans_b: bool = False
-    lda: Size = 0
-    ldb: Size = 0
-    ldc: Size = 0
-    beta: Literal["zero", "any"] = "zero"
-    align: Annotated[int, Field(ge=4, le=16)] = 16
-
-    @property
-    def leading(self) -> tuple[int, int, int]:
-        """Leading dimensions with the packed ones filled in."""
-        a = self.lda or (self.m if self.trans_a else self.k)
-        b = self.ldb or (self.k if self.trans_b else self.n)
-        return max(a, 1), max(b, 1), max(self.ldc or self.n, 1)
-
-    def vector(self, limit: int = 4) -> int:
-        """Widest copy in elements that every operand's rows, pitches and base allow."""
-        rows = (self.m if self.trans_a else self.k, self.k if self.trans_b else self.n)
-        return gcd(limit, *rows, *self.leading[:2], self.align // 4)
-
-
-class GemmSchedule(Schedule):
-    """Typed choices. `specialise` fixes the sizes in the kernel; `group` (rows of tiles walked together) needs it."""
-
-    bm: Literal[16, 32, 64, 128, 256] = 128
-    bn: Literal[16, 32, 64, 128, 256] = 128
-    bk: Literal[8, 16, 32] = 32
-    tm: Literal[2, 4, 8, 16] = 16
-    tn: Literal[2, 4, 8, 16] = 8
-    vec_width: Literal[1, 2, 4] = 4
-    stages: Annotated[int, Field(ge=1, le=8)] = 3
-    double_buffer: bool = False
-    swizzle: bool = False
-    pad: Literal[0, 4, 8, 12] = 0
-    unroll: Literal[1, 2, 4, "full"] = 1
-    serpentine: bool = True
-    order: Literal["interleaved", "rows"] = "interleaved"
-    split_k: Annotated[int, Field(ge=1, le=64)] = 1
-    group: Annotated[int, Field(ge=1, le=64)] = 1
-    specialise: bool = False
-
-    @property
-    def slots(self) -> int:
-        """Slots of the ring."""
-        return max(self.stages, 2) if self.double_buffer else self.stages
-
-    @property
-    def warps(self) -> tuple[int, int]:
-        """Warps along m and n; a warp is 4 x 8 threads."""
-        return self.bm // (4 * self.tm), self.bn // (8 * self.tn)
-
-    @property
-    def threads(self) -> int:
-        return 32 * self.warps[0] * self.warps[1]
-
-    def fault(self) -> str:
-        """Why the choices do not make a kernel, or ''."""
-        if self.bm % (4 * self.tm) or self.bn % (8 * self.tn):
-            return f"a warp covers {4 * self.tm} x {8 * self.tn} elements, which does not divide {self.bm} x {self.bn}"
-        if self.swizzle and self.pad:
-            return "swizzle and pad are two cures for one thing; choose one"
-        chunk = self.bk // self.vec_width
-        if self.threads % chunk or (self.threads // chunk) > 1024:
-            return f"{self.threads} threads do not tile rows of {chunk} copies"
-        for rows in (self.bm, self.bn):
-            if rows * self.bk % (self.vec_width * self.threads):
-                return f"a {rows} x {self.bk} tile is no whole number of {self.vec_width}-wide copies a thread"
-        return ""
 
 
 def _size(k: KernelBuilder, s: GemmSchedule, name: str, value: int, multiple: int, largest: int = LARGEST) -> Expr:
@@ -185,7 +102,7 @@ class _Operand:
 def build(p: Gemm, s: GemmSchedule, target: Target) -> KernelDescriptor:
     """The kernel of a schedule. Raises ArgumentError for choices that contradict each other or the problem."""
     _refuse(p, s)
-    k = KernelBuilder(_name(p, s), target=target.architecture.name, threads=s.threads)
+    k = KernelBuilder(_name(p, s), target=target.architecture.name, threads=s.threads, spill_bytes=s.spill_bytes)
     v = s.vec_width
     # Tiles of rows lie on grid y or z and, in a batch, tiles of columns too: both stop at 65,535.
     M = _size(k, s, "M", p.m, v if p.trans_a else 1, min(LARGEST, 65535 * s.bm))
@@ -247,6 +164,12 @@ def _refuse(p: Gemm, s: GemmSchedule) -> None:
         raise ArgumentError(
             f"vec_width {s.vec_width} needs rows, leading dimensions and bases that are multiples of it; this problem "
             f"allows {p.vector()}", hint=f"vec_width={p.vector()}",
+        )  # fmt: skip
+    if (s.swizzle or s.pad) and p.trans_a and not p.trans_b:
+        name, off = ("swizzle", "swizzle=False") if s.swizzle else ("pad", "pad=0")
+        raise ArgumentError(
+            f"{name} would change nothing: it spreads tiles whose k runs contiguously, and with A stored k x m and B "
+            "stored k x n neither operand has one", hint=off,
         )  # fmt: skip
     if s.split_k > 1 and (p.beta != "zero" or p.batch > 1):
         raise ArgumentError("split_k adds partial sums into a zeroed C: it needs beta = 0 and no batch")
