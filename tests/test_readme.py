@@ -1,4 +1,4 @@
-"""The README is true: its Python blocks run, its commands run, and its test command is the one CI uses."""
+"""The README is true: its blocks run, its test command is the one CI uses; and what the documents point to exists."""
 
 import os
 import re
@@ -32,3 +32,21 @@ def test_ci_runs_the_readmes_test_command():
     script = (ROOT / ".ci" / "run").read_text()
     install, test = next(c for lang, c in BLOCKS if "pytest" in c).strip().split(" && ")
     assert test in script and install.replace("pip install ", "") in script
+
+
+NOT_HERE = {  # what stands only in the wheel, is a name to fill in, or is said not to exist
+    "amk/descriptor.schema.json", "amk/harness/rules/amkNNN_name.py", "amk/ops/name.py", "tests/properties/",
+}  # fmt: skip
+TEXTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "benchmarks").rglob("*.md")]
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_what_a_text_points_to_exists(text):
+    """Links are to files of the repository; a path or a test in backticks is there."""
+    words = text.read_text()
+    links = [x for x in re.findall(r"\]\(([^)#]+)\)", words) if not x.startswith(("http:", "https:"))]
+    assert [x for x in links if not (text.parent / x).exists()] == []
+    paths = re.findall(r"`((?:amk|tests|docs|benchmarks|examples)/[\w/.]+)`", words)
+    assert [x for x in paths if x not in NOT_HERE and not (ROOT / x).exists()] == []
+    tests = "".join(p.read_text() for p in (ROOT / "tests").rglob("test_*.py"))
+    assert [x for x in re.findall(r"`(test_\w+)`", words) if f"def {x}(" not in tests] == []

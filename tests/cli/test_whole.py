@@ -147,3 +147,21 @@ def test_a_file_on_one_line_shows_the_place(
     (tmp_path / "bad.json").write_text(json.dumps(vector_add(guarded=False).to_dict()))
     assert main(["check", "bad.json"]) == 1
     assert '     1  |  …{"kind": "load", "dst": "a[0]"' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("args", [("check", "--certify"), ("emit",), ("compile",), ("run", "--device", "cpu")])
+def test_an_xor_kept_on_one_side_is_safe_and_wrong(
+    args: tuple[str, ...], gemm: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Plain `check` has no rule against it (docs/why.md); whatever needs a certificate refuses it with AMK403."""
+    text = gemm.read_text()
+    assert text.count('"src": "a[slot, wm + lm, q * 4]"') == 1
+    (tmp_path / "xor.json").write_text(text.replace("a[slot, wm + lm, q * 4]", "a[slot, wm + lm, (q ^ 1) * 4]"))
+    assert main(["check", "xor.json"]) == 0
+    if args[0] == "run":
+        for name, shape in (("A", (64, 32)), ("B", (32, 48)), ("C", (64, 48))):
+            np.save(tmp_path / f"{name}.npy", np.ones(shape, np.float32))
+            args += ("--arg", f"{name}={name}.npy")
+    capsys.readouterr()
+    assert main([args[0], "xor.json", *args[1:]]) == 1
+    assert "AMK403" in "".join(capsys.readouterr())
