@@ -10,12 +10,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import index
 from typing import Any, Literal
 
 import numpy as np
 
 from amk.dsl.types import DTYPES
-from amk.errors import ArgumentError
+from amk.errors import AmkError, ArgumentError
 from amk.runtime.extents import alignment, extent, overlap, self_overlapping
 
 __all__ = ["ITEM_BYTES", "ArrayView", "alignment", "extent", "is_host", "overlap", "self_overlapping", "view"]
@@ -66,7 +67,15 @@ def view(obj: object, name: str, *, stream: int | None = None) -> ArrayView:
     reader = _READERS.get(type(obj))
     if reader is None:
         reader = _choose(obj, name)
-    return reader(obj, name, stream)
+    found = reader(obj, name, stream)
+    if found.pointer % ITEM_BYTES[found.dtype] and 0 not in found.shape:
+        raise ArgumentError(
+            f"{name} starts at {found.pointer:#x}, not a multiple of its {ITEM_BYTES[found.dtype]}-byte elements",
+            hint="pass a copy",
+        )
+    if not found.pointer and 0 not in found.shape:  # functional tensors, arrays that were given back
+        raise ArgumentError(f"{name} has elements, but no memory (its address is 0)")
+    return found
 
 
 def _choose(obj: object, name: str) -> Reader:
@@ -79,9 +88,9 @@ def _choose(obj: object, name: str) -> Reader:
         return _READERS.setdefault(kind, _torch_reader(sys.modules["torch"]))
     if any(module.split(".")[0] == "cupy" and base == "ndarray" for module, base in bases):
         return _READERS.setdefault(kind, _read_cupy)
-    if hasattr(obj, "__cuda_array_interface__"):
+    if _offers(obj, "__cuda_array_interface__", name):
         return _read_cai
-    if hasattr(obj, "__dlpack__") and hasattr(obj, "__dlpack_device__"):
+    if _offers(obj, "__dlpack__", name) and _offers(obj, "__dlpack_device__", name):
         return _read_dlpack
     raise ArgumentError(
         f"{name} is not an array but {kind.__module__}.{kind.__qualname__}".replace("builtins.", ""),
@@ -89,14 +98,23 @@ def _choose(obj: object, name: str) -> Reader:
     )
 
 
+def _offers(obj: object, protocol: str, name: str) -> bool:
+    """Whether it has the attribute; asking may run the object's own code."""
+    try:
+        return hasattr(obj, protocol)
+    except Exception as cause:
+        raise ArgumentError(f"{name} does not give its {protocol}: {cause!r}") from cause
+
+
 def _read_numpy(obj: Any, name: str, stream: int | None) -> ArrayView:
     if isinstance(obj, np.ma.MaskedArray):
         raise ArgumentError(f"{name} is a masked array, and its mask would be ignored", hint="pass x.filled(value)")
-    dtype = _NUMPY.get(obj.dtype) or _numpy_dtype(obj.dtype, name)
-    interface = obj.__array_interface__
+    array = obj if type(obj) is np.ndarray else np.asarray(obj)  # a subclass may say anything of its shape
+    dtype = _NUMPY.get(array.dtype) or _numpy_dtype(array.dtype, name)
+    interface = array.__array_interface__
     pointer, readonly = interface["data"]
-    strides = _elements(obj.strides, obj.shape, obj.itemsize, name)
-    return ArrayView(pointer, obj.shape, strides, dtype, None, obj, "numpy", readonly)
+    strides = _elements(array.strides, array.shape, array.itemsize, name)
+    return ArrayView(pointer, array.shape, strides, dtype, None, obj, "numpy", readonly)
 
 
 def _numpy_dtype(dtype: Any, name: str) -> str:
@@ -183,37 +201,50 @@ def _read_cupy(obj: Any, name: str, stream: int | None) -> ArrayView:
 
 def _read_cai(obj: Any, name: str, stream: int | None) -> ArrayView:
     """The CUDA array interface, version 2 or 3."""
-    interface = obj.__cuda_array_interface__
-    version = interface.get("version", 0)
-    if version < 2:
-        raise ArgumentError(f"{name} has version {version} of the CUDA array interface", hint="2 and 3 are supported")
-    if interface.get("mask") is not None:
-        raise ArgumentError(f"{name} has a mask, which would be ignored", hint="pass the plain data")
-    dtype = _cai_dtype(obj, interface["typestr"], name)
-    shape, (pointer, readonly) = tuple(interface["shape"]), interface["data"]
-    given, item = interface.get("strides"), ITEM_BYTES[dtype]
-    strides = _contiguous(shape) if given is None else _elements(tuple(given), shape, item, name)
-    if pointer % item:
-        raise ArgumentError(f"{name} starts at {pointer:#x}, not a multiple of its {item}-byte elements")
-    producer = _cai_stream(interface.get("stream"), name)
+    try:
+        interface: dict[str, Any] = dict(obj.__cuda_array_interface__)
+        version = index(interface.get("version", 0))
+        if version < 2:
+            raise ArgumentError(
+                f"{name} has version {version} of the CUDA array interface", hint="2 and 3 are supported"
+            )
+        if interface.get("mask") is not None:
+            raise ArgumentError(f"{name} has a mask, which would be ignored", hint="pass the plain data")
+        dtype = _cai_dtype(obj, interface["typestr"], name)
+        shape, (data, readonly) = _integers(interface["shape"]), interface["data"]
+        pointer, given = index(data or 0), interface.get("strides")  # None: an empty array without memory
+        steps = None if given is None else _integers(given)
+        producer = _cai_stream(interface.get("stream"), name)
+    except (TypeError, ValueError, KeyError, AttributeError) as cause:
+        raise ArgumentError(f"{name} has a CUDA array interface that does not read: {cause!r}") from cause
+    if min(shape, default=0) < 0 or not 0 <= pointer < 2**64 or (steps is not None and len(steps) != len(shape)):
+        raise ArgumentError(f"{name} has an impossible shape, address or strides: {shape}, {pointer:#x}, {steps}")
+    strides = _contiguous(shape) if steps is None else _elements(steps, shape, ITEM_BYTES[dtype], name)
     return ArrayView(pointer, shape, strides, dtype, _device_of(pointer), obj, "cai", bool(readonly), producer)
 
 
+def _integers(values: Any) -> tuple[int, ...]:
+    return tuple(index(n) for n in values)
+
+
 def _cai_dtype(obj: Any, typestr: str, name: str) -> str:
-    dtype = np.dtype(typestr)
+    dtype = np.dtype(str(typestr))
     if dtype.kind == "V" and str(getattr(obj, "dtype", "")).endswith("bfloat16"):  # '<V2' says only "two bytes"
         return "bf16"
     return _NUMPY.get(dtype) or _numpy_dtype(dtype, name)
 
 
-def _cai_stream(stream: int | None, name: str) -> int | None:
+def _cai_stream(stream: Any, name: str) -> int | None:
     """1 is the legacy default stream, 2 the per-thread one, anything above a handle."""
-    if stream == 0:
+    if stream is None:
+        return None
+    handle = index(stream)
+    if handle <= 0:
         raise ArgumentError(
-            f"{name} gives stream 0 in its CUDA array interface, which is ambiguous and not allowed",
+            f"{name} gives stream {handle} in its CUDA array interface, which is ambiguous and not allowed",
             hint="the producer must give None, 1 (legacy default), 2 (per-thread default) or a handle",
         )
-    return stream
+    return handle
 
 
 def _device_of(pointer: int) -> int:
@@ -224,13 +255,16 @@ def _device_of(pointer: int) -> int:
 
 def _read_dlpack(obj: Any, name: str, stream: int | None) -> ArrayView:
     """DLPack: through NumPy on the host, through cuda.core on a GPU."""
-    kind, index = (int(part) for part in obj.__dlpack_device__())
-    if kind not in (1, 2, 3, 13):  # kDLCPU, kDLCUDA, kDLCUDAHost, kDLCUDAManaged
-        raise ArgumentError(f"{name} lies on a device of DLPack type {kind}", hint="the host and CUDA are supported")
     try:
-        return _dlpack_host(obj, name) if kind in (1, 3) else _dlpack_gpu(obj, name, stream, index)
-    except (BufferError, RuntimeError, TypeError, ValueError) as cause:
-        raise ArgumentError(f"{name} cannot be handed over by DLPack: {cause}") from cause
+        kind, number = _integers(obj.__dlpack_device__())
+        if kind not in (1, 2, 3, 13):  # kDLCPU, kDLCUDA, kDLCUDAHost, kDLCUDAManaged
+            hint = "the host and CUDA are supported"
+            raise ArgumentError(f"{name} lies on a device of DLPack type {kind}", hint=hint)
+        return _dlpack_host(obj, name) if kind in (1, 3) else _dlpack_gpu(obj, name, stream, number)
+    except (AmkError, MemoryError):
+        raise
+    except Exception as cause:  # the producer's own code ran
+        raise ArgumentError(f"{name} cannot be handed over by DLPack: {str(cause) or repr(cause)}") from cause
 
 
 def _dlpack_host(obj: Any, name: str) -> ArrayView:
@@ -239,7 +273,7 @@ def _dlpack_host(obj: Any, name: str) -> ArrayView:
     return ArrayView(read.pointer, read.shape, read.strides, read.dtype, None, array, "dlpack", read.readonly)
 
 
-def _dlpack_gpu(obj: Any, name: str, stream: int | None, index: int) -> ArrayView:
+def _dlpack_gpu(obj: Any, name: str, stream: int | None, number: int) -> ArrayView:
     """The producer makes `wanted` wait for its work, so `wanted` is the stream that a launch elsewhere waits for."""
     from cuda.core.utils import StridedMemoryView
 
@@ -248,4 +282,4 @@ def _dlpack_gpu(obj: Any, name: str, stream: int | None, index: int) -> ArrayVie
     dtype = _NUMPY.get(memory.dtype) or _numpy_dtype(memory.dtype, name)
     shape = tuple(memory.shape)
     strides = tuple(memory.strides) if memory.strides else _contiguous(shape)
-    return ArrayView(memory.ptr, shape, strides, dtype, index, memory, "dlpack", memory.readonly, wanted)
+    return ArrayView(memory.ptr, shape, strides, dtype, number, memory, "dlpack", memory.readonly, wanted)

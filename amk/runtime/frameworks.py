@@ -43,13 +43,15 @@ def _library(v: ArrayView) -> str:
     )
 
 
-def empty(like: ArrayView, shape: tuple[int, ...]) -> Any:
-    """An uninitialised float32 array of the library and device of `like`."""
-    if like.framework == "torch":
-        import torch
+def empty(like: ArrayView, shape: tuple[int, ...], stream: object = None) -> Any:
+    """An uninitialised float32 array of the library and device of `like`.
 
-        where = "cpu" if like.device is None else f"cuda:{like.device}"
-        return torch.empty(shape, dtype=torch.float32, device=where)
+    It is memory for work on `stream`: that of the current stream may still be read by what was put there before.
+    """
+    if like.framework == "torch":
+        with _on("torch", stream if like.device is not None else None) as torch:
+            where = "cpu" if like.device is None else f"cuda:{like.device}"
+            return torch.empty(shape, dtype=torch.float32, device=where)
     if like.device is None:
         import numpy as np
 
@@ -58,7 +60,7 @@ def empty(like: ArrayView, shape: tuple[int, ...]) -> Any:
         import cupy
     except ImportError:
         raise ArgumentError("C has to be given for this kind of array", hint="allocate C and pass it") from None
-    with cupy.cuda.Device(like.device):
+    with _on("cupy", stream) as cupy, cupy.cuda.Device(like.device):
         return cupy.empty(shape, cupy.float32)
 
 

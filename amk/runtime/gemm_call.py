@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from amk.dsl.target import Target
 from amk.errors import ArgumentError
-from amk.ops.gemm import Gemm
+from amk.ops.gemm import LARGEST, Gemm
 from amk.runtime.arrays import ArrayView, view
 from amk.runtime.extents import alignment, overlap, self_overlapping
 from amk.runtime.frameworks import contiguous, copy_into, empty
-from amk.runtime.kernel import CompiledKernel, check_scalar, execute_on_cpu
+from amk.runtime.kernel import CompiledKernel, check_facts, check_scalar, execute_on_cpu
 from amk.runtime.params import as_float32
+from amk.runtime.streams import stream_handle
 
 if TYPE_CHECKING:
     from amk.api import AutoMegaKernelGEMM
@@ -54,16 +55,18 @@ class Operands:
 
 
 def execute(
-    owner: AutoMegaKernelGEMM, A: Any, B: Any, C: Any, alpha: Any, beta: Any, stream: object
+    owner: AutoMegaKernelGEMM, A: Any, B: Any, C: Any, alpha: Any, beta: Any, stream: Any
 ) -> tuple[Any, GemmCall | None, tuple[str, ...]]:
     """Runs one call; returns C, the kernel used (None where nothing had to run) and the copies made."""
     alpha, beta = as_float32(alpha, "alpha"), as_float32(beta, "beta")
+    if stream is not None:
+        stream = stream_handle(stream)
     a, b = view(A, "A"), view(B, "B")
     if C is None:
         _shapes(a, b)
         if beta:
             raise ArgumentError("beta is not 0 and no C is given", hint="pass C, or leave beta at 0")
-    out = C if C is not None else empty(a, _result_shape(a, b))
+    out = C if C is not None else empty(a, _result_shape(a, b), stream)
     c = view(out, "C")
     plan = owner.plans.run_views(a, b, c, alpha, beta, stream)
     if plan is not None:
@@ -100,6 +103,7 @@ def _run(
     views = {"A": _stored(o.a, problem.trans_a), "B": _stored(o.b, problem.trans_b), "C": _row_major(o.c)}
     if problem.batch == 1:
         views = {n: replace(v, shape=v.shape[1:], strides=v.strides[1:]) for n, v in views.items()}
+    check_facts(call.kernel, views, scalars)
     if call.device is None:
         execute_on_cpu(call.kernel, views, scalars, owner.cpu_budget)
     else:
@@ -108,13 +112,16 @@ def _run(
     return call, scalars, swap
 
 
-def problem_of(owner: AutoMegaKernelGEMM, A: Any, B: Any, C: Any, beta: float) -> tuple[Gemm, Target]:
-    """The problem and the target of a call, without running it."""
+def problem_of(owner: AutoMegaKernelGEMM, A: Any, B: Any, C: Any, beta: Any) -> tuple[Gemm, Target]:
+    """The problem and the target of a call, without running it: what would be copied is taken as packed."""
     from amk.api import CPU_TARGET, device_target
 
+    beta = as_float32(beta, "beta")
     a, b = view(A, "A"), view(B, "B")
     _shapes(a, b)
     c = view(C, "C") if C is not None else _packed(a, _result_shape(a, b))
+    _check(a, b, c)
+    a, b, c = (v if _addressable(_three(v)) else _packed(v, v.shape) for v in (a, b, c))
     device = a.device if a.device is not None else _gpu_for_host(owner)
     target = Target.find(CPU_TARGET) if device is None else device_target(device)
     return _problem(Operands(_three(a), _three(b), _three(c), ()), beta), target
@@ -127,6 +134,8 @@ def _shapes(a: ArrayView, b: ArrayView) -> None:
             raise ArgumentError(f"{name} is {v.dtype}; supported: f32", hint=f"convert {name} to float32")
         if len(v.shape) not in (2, 3):
             raise ArgumentError(f"{name} has {len(v.shape)} dimensions; it takes 2, or 3 with a batch")
+        if max(v.shape) > LARGEST:
+            raise ArgumentError(f"{name} has shape {v.shape}; sizes go up to {LARGEST}")
     if a.shape[-1] != b.shape[-2]:
         raise ArgumentError(f"A {a.shape} and B {b.shape} do not multiply: k is {a.shape[-1]} and {b.shape[-2]}")
     batches = {v.shape[0] for v in (a, b) if len(v.shape) == 3} - {1}
@@ -199,8 +208,8 @@ def _addressable(v: ArrayView) -> bool:
     sb, sr, sc = v.strides
     if sb < 0 or sb > 2**40:
         return False
-    row = (c <= 1 or sc == 1) and (r <= 1 or max(c, 1) <= sr < 2**31)
-    column = (r <= 1 or sr == 1) and (c <= 1 or max(r, 1) <= sc < 2**31)
+    row = (c <= 1 or sc == 1) and (r <= 1 or max(c, 1) <= sr <= LARGEST)
+    column = (r <= 1 or sr == 1) and (c <= 1 or max(r, 1) <= sc <= LARGEST)
     return row or column
 
 
@@ -243,14 +252,14 @@ def _gpu_for_host(owner: AutoMegaKernelGEMM) -> int | None:
 
 def _through_gpu(
     owner: AutoMegaKernelGEMM, a: ArrayView, b: ArrayView, c: ArrayView, alpha: float, beta: float, index: int,
-    out: Any, stream: object,
+    out: Any, stream: int | None,
 ) -> tuple[Any, GemmCall | None, tuple[str, ...]]:  # fmt: skip
     """Copies host arguments to a GPU, runs there, copies C back; waits for it."""
-    from amk.runtime.launch import allocate, stream_handle, to_device, to_host
+    from amk.runtime.launch import allocate, to_device, to_host
 
     if 0 in c.shape:
         return out, None, ()
-    handle = 0 if stream is None else stream_handle(stream)
+    handle = stream or 0
     with to_device(a, index, handle) as da, to_device(b, index, handle) as db:
         made = to_device(c, index, handle) if beta else allocate(prod(c.shape) * 4, index, handle)
         with made as dc:

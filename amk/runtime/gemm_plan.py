@@ -143,7 +143,7 @@ class Plans:
         except RuntimeError:  # a tensor without memory or without strides: the general path says which
             return None
         if (
-            plan is None
+            plan is None or not (a and b and c)  # empty, or without memory
             or plan.runtime is not devices._RUNTIME  # forked, or another driver
             or B.device != place or C.device != place
             or A.dtype is not torch.float32 or B.dtype is not torch.float32 or C.dtype is not torch.float32

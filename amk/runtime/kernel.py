@@ -7,12 +7,14 @@ alignment, no overlap with what is written) are checked here for every call.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
+import numpy as np
+
 from amk.dsl.evaluate import function_of
-from amk.dsl.expr import Const, Expr, Var
-from amk.dsl.kernel import KernelDescriptor
+from amk.dsl.expr import Const, Expr, Var, names
+from amk.dsl.kernel import KernelDescriptor, walk
 from amk.dsl.nodes import Param
 from amk.dsl.target import Target
 from amk.dsl.types import nbytes
@@ -20,8 +22,10 @@ from amk.errors import ArgumentError, EnvironmentProblem
 from amk.runtime.arrays import ArrayView, view
 from amk.runtime.build import Binary, binary_of
 from amk.runtime.extents import as_numpy, overlap, self_overlapping
+from amk.runtime.params import as_float32, as_real
+from amk.runtime.streams import stream_handle
 
-__all__ = ["CompiledKernel", "bind", "check_scalar", "execute_on_cpu"]
+__all__ = ["CompiledKernel", "bind", "check_facts", "check_scalar", "execute_on_cpu"]
 
 CPU_LANE_OPS = 4_000_000_000  # about a minute on two cores
 
@@ -68,6 +72,8 @@ class CompiledKernel:
 
         Raises:  ArgumentError naming the argument that breaks a fact; LaunchError
         """
+        if stream is not None:
+            stream = stream_handle(stream)
         views, scalars = bind(self.kernel, args)
         if self.device is None:
             execute_on_cpu(self.kernel, views, scalars)
@@ -136,10 +142,26 @@ def bind(kernel: KernelDescriptor, args: Mapping[str, Any]) -> tuple[dict[str, A
         _take_sizes(p, views[p.name], scalars, kernel)
     for p in kernel.scalars:
         check_scalar(p, scalars)
+    check_facts(kernel, views, scalars)
+    return views, scalars
+
+
+def check_facts(kernel: KernelDescriptor, views: Mapping[str, ArrayView], scalars: Mapping[str, Any]) -> None:
+    """Refuses arrays and sizes outside what the proofs rest on: tensors, overlap, assumptions. Raises ArgumentError."""
     for p in kernel.tensors:
         _check_tensor(p, views[p.name], scalars, kernel)
     _check_overlap(kernel, views)
-    return views, scalars
+    for fact in _assumptions(kernel):
+        used = tuple(sorted(names(fact)))
+        if not function_of((fact,), used)(*(scalars[n] for n in used))[0]:
+            given = ", ".join(f"{n} = {scalars[n]}" for n in used)
+            raise ArgumentError(f"{given} breaks the assumption {fact}, which the proof of this kernel rests on")
+
+
+@lru_cache(maxsize=256)
+def _assumptions(kernel: KernelDescriptor) -> tuple[Expr, ...]:
+    """Every assumption, wherever it stands: the checker takes each for the whole kernel."""
+    return tuple(s.fact for _, s in walk(kernel.body) if s.kind == "assume")
 
 
 def _take_sizes(p: Param, v: ArrayView, scalars: dict[str, Any], kernel: KernelDescriptor) -> None:
@@ -157,22 +179,24 @@ def check_scalar(p: Param, scalars: dict[str, Any]) -> None:
     if value is None:
         raise ArgumentError(f"argument {p.name!r} is missing and stands in no shape")
     if p.dtype in ("f32", "f64"):
-        scalars[p.name] = float(value)
+        scalars[p.name] = as_float32(value, p.name) if p.dtype == "f32" else as_real(value, p.name)
         return
+    if isinstance(value, np.integer):
+        value = scalars[p.name] = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or not p.min <= value <= p.max or value % p.multiple_of:
         raise ArgumentError(
             f"{p.name} = {value!r} is outside what was proved: a multiple of {p.multiple_of} in [{p.min}, {p.max}]"
         )
 
 
-def _check_tensor(p: Param, v: ArrayView, scalars: dict[str, Any], kernel: KernelDescriptor) -> None:
+def _check_tensor(p: Param, v: ArrayView, scalars: Mapping[str, Any], kernel: KernelDescriptor) -> None:
     if v.dtype != p.dtype:
         raise ArgumentError(f"argument {p.name!r} is {v.dtype}; the kernel takes {p.dtype}")
     want = tuple(_value(e, scalars) for e in p.shape or ())
     if want != v.shape:
         raise ArgumentError(f"argument {p.name!r} has shape {v.shape}; the kernel takes {want}")
     steps = tuple(_value(e, scalars) for e in kernel.strides_of(p))
-    if any(n > 1 and a != b for n, a, b in zip(v.shape, steps, v.strides, strict=True)):
+    if 0 not in v.shape and any(n > 1 and a != b for n, a, b in zip(v.shape, steps, v.strides, strict=True)):
         raise ArgumentError(f"argument {p.name!r} has strides {v.strides}; the kernel takes {steps}")
     if v.pointer % p.align and 0 not in v.shape:
         found = v.pointer & -v.pointer

@@ -11,13 +11,14 @@ import struct
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isinf
 from typing import Any
 
 import numpy as np
 
 from amk.errors import ArgumentError
 
-__all__ = ["Packer", "as_float32", "prepare"]
+__all__ = ["Packer", "as_float32", "as_real", "prepare"]
 
 # Type: struct code, bytes, alignment. `tmap` is the 128 bytes of a CUtensorMap, which the hardware wants at 64.
 _TYPES = {
@@ -81,9 +82,19 @@ class Packer:
 
 
 def as_float32(value: object, name: str) -> float:
-    """A real number that float32 can hold (or rounds, NaN and infinity too). ArgumentError for anything else.
+    """A real number that float32 can hold (or rounds, NaN and infinity too). ArgumentError for anything else."""
+    found = as_real(value, name)
+    try:
+        struct.pack("<f", found)
+    except OverflowError as cause:
+        raise ArgumentError(f"{name} is outside float32") from cause
+    return found
 
-    An array is a number only where reading it waits for no device: of NumPy, with no dimensions.
+
+def as_real(value: object, name: str) -> float:
+    """A real number as float64. An array is one only where reading it waits for no device: NumPy's, of no dimensions.
+
+    Raises:  ArgumentError for what is not a real number, or is finite and too large
     """
     if isinstance(value, np.ndarray) and value.shape == ():
         value = value[()]
@@ -92,9 +103,10 @@ def as_float32(value: object, name: str) -> float:
         raise ArgumentError(f"{name} is {kind}, not a real number", hint=f"pass a float: {name} is read on the host")
     try:
         found = float(value)
-        struct.pack("<f", found)
-    except (OverflowError, ValueError) as cause:
-        raise ArgumentError(f"{name} = {value!r} is outside float32") from cause
+    except OverflowError as cause:
+        raise ArgumentError(f"{name} is outside float64") from cause
+    if isinf(found) and value != found:  # a wider float
+        raise ArgumentError(f"{name} is outside float64")
     return found
 
 

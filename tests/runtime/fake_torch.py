@@ -78,13 +78,25 @@ def module() -> Any:
     torch.streams, torch.current = {0: 0x100, 1: 0x101}, 0
     torch._C = types.SimpleNamespace(_cuda_getCurrentRawStream=lambda device: torch.streams[device])
     torch.no_grad = contextlib.nullcontext
+    torch.made_on = []
+
+    @contextlib.contextmanager
+    def inside(handle: int) -> Any:
+        before, torch.streams[0] = torch.streams[0], handle
+        yield
+        torch.streams[0] = before
+
     torch.cuda = types.SimpleNamespace(
         is_initialized=lambda: True,
         current_device=lambda: torch.current,
         ExternalStream=lambda handle: handle,
-        stream=lambda handle: contextlib.nullcontext(),
+        stream=inside,
     )
-    torch.empty = lambda shape, dtype, device: Tensor(
-        np.full(shape, np.nan, np.float32), None if device == "cpu" else int(device.partition(":")[2])
-    )
+
+    def empty(shape: tuple[int, ...], dtype: str, device: str) -> Tensor:
+        torch.made_on.append(torch.streams[0])
+        index = None if device == "cpu" else int(device.partition(":")[2])
+        return Tensor(np.full(shape, np.nan, np.float32), index)
+
+    torch.empty = empty
     return torch

@@ -160,6 +160,19 @@ def test_a_negative_view(gpus, gemm, which):
 
 
 @pytest.mark.parametrize("which", [0, 1, 2])
+def test_a_tensor_without_memory(gpus, gemm, which):
+    """Functional tensors say that they lie at address 0."""
+    args = list(warm(gemm, gpus))
+    launches = len(gpus.calls("launch"))
+
+    args[which] = Tensor(args[which].array)
+    args[which].data_ptr = lambda: 0
+    with pytest.raises(ArgumentError, match=f"{'ABC'[which]} has elements, but no memory"):
+        gemm.run(*args)
+    assert len(gpus.calls("launch")) == launches
+
+
+@pytest.mark.parametrize("which", [0, 1, 2])
 @pytest.mark.parametrize("place", [1, None])
 def test_another_place(gpus, gemm, which, place):
     """B5: one argument on the other GPU or on the host, everything else as before."""
@@ -453,6 +466,7 @@ def test_no_c_and_a_stream_or_beta(gpus, gemm):
     assert len(gpus.calls("launch")) == launches
     gemm.run(a, b, stream=0x500)
     assert gemm.last.seconds is not None and gpus.calls("launch")[-1][4] == 0x500
+    assert sys.modules["torch"].made_on[-1] == 0x500
 
 
 @pytest.mark.parametrize("value", [1e39, -1e300, 10**400, "1", None, 1j, [1.0], np.zeros(1), np.ones((1, 1))])
