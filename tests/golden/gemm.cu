@@ -48,53 +48,53 @@ gemm(const int m, const int n, const int depth, const float* __restrict__ a, con
   float acc[4][4];
   float fa[4];
   float fb[4];
-  const int ty = t / 8;  // kernels.py:104
-  const int tx = t % 8;  // kernels.py:104
-  const int tiles = amk_cdiv<int>(depth, 8);  // kernels.py:105
+  const int ty = t / 8;
+  const int tx = t % 8;
+  const int tiles = amk_cdiv<int>(depth, 8);
   #pragma unroll
-  for (int i = 0; i < 4; ++i) {  // kernels.py:106
+  for (int i = 0; i < 4; ++i) {
     #pragma unroll
-    for (int j = 0; j < 4; ++j) {  // kernels.py:106
-      acc[i][j] = 0.0f;  // kernels.py:107
+    for (int j = 0; j < 4; ++j) {
+      acc[i][j] = 0.0f;
     }
   }
-  amk_cp_async<16>(&sa[t / 2 * 8 + t % 2 * 4], &a[(long long)(by * 32 + t / 2) * depth + t % 2 * 4], by * 32 + t / 2 < m && t % 2 * 4 < depth);  // kernels.py:112
-  amk_cp_async<16>(&sb[t / 8 * 32 + t % 8 * 4], &b[(long long)(t / 8) * n + (bx * 32 + t % 8 * 4)], t / 8 < depth && bx * 32 + t % 8 * 4 < n);  // kernels.py:115
-  amk_commit_group();  // kernels.py:116
+  amk_cp_async<16>(&sa[t / 2 * 8 + t % 2 * 4], &a[(long long)(by * 32 + t / 2) * depth + t % 2 * 4], by * 32 + t / 2 < m && t % 2 * 4 < depth);
+  amk_cp_async<16>(&sb[t / 8 * 32 + t % 8 * 4], &b[(long long)(t / 8) * n + (bx * 32 + t % 8 * 4)], t / 8 < depth && bx * 32 + t % 8 * 4 < n);
+  amk_commit_group();
   #pragma unroll 1
-  for (int p = 0; p < tiles; ++p) {  // kernels.py:119
-    amk_cp_async<16>(&sa[(p + 1) % 2 * 256 + t / 2 * 8 + t % 2 * 4], &a[(long long)(by * 32 + t / 2) * depth + ((p + 1) * 8 + t % 2 * 4)], by * 32 + t / 2 < m && (p + 1) * 8 + t % 2 * 4 < depth);  // kernels.py:112
-    amk_cp_async<16>(&sb[(p + 1) % 2 * 256 + t / 8 * 32 + t % 8 * 4], &b[(long long)((p + 1) * 8 + t / 8) * n + (bx * 32 + t % 8 * 4)], (p + 1) * 8 + t / 8 < depth && bx * 32 + t % 8 * 4 < n);  // kernels.py:115
-    amk_commit_group();  // kernels.py:116
-    amk_wait_group<1>();  // kernels.py:121
-    __syncthreads();  // kernels.py:123
-    float* const va = &sa[p % 2 * 256 + ty * 4 * 8];  // kernels.py:124
-    float* const vb = &sb[p % 2 * 256 + tx * 4];  // kernels.py:125
+  for (int p = 0; p < tiles; ++p) {
+    amk_cp_async<16>(&sa[(p + 1) % 2 * 256 + t / 2 * 8 + t % 2 * 4], &a[(long long)(by * 32 + t / 2) * depth + ((p + 1) * 8 + t % 2 * 4)], by * 32 + t / 2 < m && (p + 1) * 8 + t % 2 * 4 < depth);
+    amk_cp_async<16>(&sb[(p + 1) % 2 * 256 + t / 8 * 32 + t % 8 * 4], &b[(long long)((p + 1) * 8 + t / 8) * n + (bx * 32 + t % 8 * 4)], (p + 1) * 8 + t / 8 < depth && bx * 32 + t % 8 * 4 < n);
+    amk_commit_group();
+    amk_wait_group<1>();
+    __syncthreads();
+    float* const va = &sa[p % 2 * 256 + ty * 4 * 8];
+    float* const vb = &sb[p % 2 * 256 + tx * 4];
     #pragma unroll
-    for (int kk = 0; kk < 8; ++kk) {  // kernels.py:126
+    for (int kk = 0; kk < 8; ++kk) {
       #pragma unroll
-      for (int q = 0; q < 4; ++q) {  // kernels.py:127
-        fa[q] = va[q * 8 + kk];  // kernels.py:128
+      for (int q = 0; q < 4; ++q) {
+        fa[q] = va[q * 8 + kk];
       }
-      { const auto v_ = amk_load<4>(&vb[kk * 32]); fb[0] = v_.v[0]; fb[1] = v_.v[1]; fb[2] = v_.v[2]; fb[3] = v_.v[3]; }  // kernels.py:129
+      { const auto v_ = amk_load<4>(&vb[kk * 32]); fb[0] = v_.v[0]; fb[1] = v_.v[1]; fb[2] = v_.v[2]; fb[3] = v_.v[3]; }
       #pragma unroll
-      for (int u = 0; u < 4; ++u) {  // kernels.py:130
+      for (int u = 0; u < 4; ++u) {
         #pragma unroll
-        for (int v = 0; v < 4; ++v) {  // kernels.py:130
-          acc[u][v] = __fmaf_rn(fa[u], fb[v], acc[u][v]);  // kernels.py:131
+        for (int v = 0; v < 4; ++v) {
+          acc[u][v] = __fmaf_rn(fa[u], fb[v], acc[u][v]);
         }
       }
     }
-    __syncthreads();  // kernels.py:133
+    __syncthreads();
   }
-  amk_wait_group<0>();  // kernels.py:134
-  const int row0 = by * 32 + ty * 4;  // kernels.py:135
-  const int col0 = bx * 32 + tx * 4;  // kernels.py:135
-  float* const vc = &c[(long long)row0 * n + col0];  // kernels.py:136
+  amk_wait_group<0>();
+  const int row0 = by * 32 + ty * 4;
+  const int col0 = bx * 32 + tx * 4;
+  float* const vc = &c[(long long)row0 * n + col0];
   #pragma unroll
-  for (int o = 0; o < 4; ++o) {  // kernels.py:137
-    if (row0 + o < m && col0 < n) {  // kernels.py:137
-      amk_store(&vc[(long long)o * n], acc[o][0], acc[o][1], acc[o][2], acc[o][3]);  // kernels.py:138
+  for (int o = 0; o < 4; ++o) {
+    if (row0 + o < m && col0 < n) {
+      amk_store(&vc[(long long)o * n], acc[o][0], acc[o][1], acc[o][2], acc[o][3]);
     }
   }
 }

@@ -57,36 +57,34 @@ mixed(const int n, const long long shift, const unsigned short* __restrict__ hal
   int r[2];
   int* const sh = (int*)(smem + 0);
   double wide[1];
-  // the launcher checks n % 8 < 1  // kernels.py:153
-  if (t < n) {  // kernels.py:161
+  // the launcher checks n % 8 < 1
+  if (t < n) {
     { const auto v_ = amk_load<8>(&half[(long long)t * 8LL]); h[0] = v_.v[0]; h[1] = v_.v[1]; h[2] = v_.v[2]; h[3] = v_.v[3]; h[4] = v_.v[4]; h[5] = v_.v[5]; h[6] = v_.v[6]; h[7] = v_.v[7]; }
   } else {
     h[0] = 0; h[1] = 0; h[2] = 0; h[3] = 0; h[4] = 0; h[5] = 0; h[6] = 0; h[7] = 0;
   }
-  wide[0] = (double)(amk_bf16_to_f32(h[0]) * 0.1f) + amk_max<double>((double)amk_bf16_to_f32(h[1]), 1e+300);  // kernels.py:163
-  o[0] = 1; o[1] = 2; o[2] = 3; o[3] = 4; o[4] = 5; o[5] = 6; o[6] = 7; o[7] = 8;  // kernels.py:164
-  if (t < n) {  // kernels.py:165
-    amk_store(&octets[(long long)t * 8LL], o[0], o[1], o[2], o[3], o[4], o[5], o[6], o[7]);  // kernels.py:166
-  }
-  amk_cp_async<4>(&sh[t], &low[t * 2], t < n);  // kernels.py:167
-  amk_commit_group();  // kernels.py:168
-  amk_wait_group<0>();  // kernels.py:169
-  __syncwarp();  // kernels.py:170
-  r[0] = sh[t ^ 1];  // kernels.py:171
-  r[1] = __shfl_xor_sync(0xffffffffu, r[0] + 1, 3);  // kernels.py:172
-  r[0] = __shfl_sync(0xffffffffu, r[1], t % 4);  // kernels.py:173
-  r[0] = __shfl_up_sync(0xffffffffu, (t < 3) ? r[0] : (-5), 1);  // kernels.py:174
-  int x = 0;  // kernels.py:175
-  int y = 1;  // kernels.py:175
+  wide[0] = (double)(amk_bf16_to_f32(h[0]) * 0.1f) + amk_max<double>((double)amk_bf16_to_f32(h[1]), 1e+300);
+  o[0] = 1; o[1] = 2; o[2] = 3; o[3] = 4; o[4] = 5; o[5] = 6; o[6] = 7; o[7] = 8;
+  amk_store(&octets[(long long)t * 8LL], o[0], o[1], o[2], o[3], o[4], o[5], o[6], o[7]);
+  amk_cp_async<4>(&sh[t], &low[t * 2], t < n);
+  amk_commit_group();
+  amk_wait_group<0>();
+  __syncwarp();
+  r[0] = sh[t ^ 1];
+  r[1] = __shfl_xor_sync(0xffffffffu, r[0] + 1, 3);
+  r[0] = __shfl_sync(0xffffffffu, r[1], t % 4);
+  r[0] = __shfl_up_sync(0xffffffffu, (t < 3) ? r[0] : (-5), 1);
+  int x = 0;
+  int y = 1;
   #pragma unroll 2
-  for (int i = 0; i < amk_min<int>(n, 7); ++i) {  // kernels.py:175
-    const int next0_ = (x + 1) % 3;  // kernels.py:175
-    const int next1_ = y ^ 1;  // kernels.py:175
-    x = next0_;  // kernels.py:175
-    y = next1_;  // kernels.py:175
+  for (int i = 0; i < amk_min<int>(n, 7); ++i) {
+    const int next0_ = (x + 1) % 3;
+    const int next1_ = y ^ 1;
+    x = next0_;
+    y = next1_;
   }
-  const long long big = (long long)n * shift + amk_max<long long>(shift, 3LL);  // kernels.py:177
-  atomicAdd((unsigned long long*)&count[0], (unsigned long long)(big - 1LL));  // kernels.py:178
-  atomicMax(&peak[t % 8], y - (x - 2));  // kernels.py:179
-  { const int v0_ = r[1], v1_ = r[0]; r[0] = v0_; r[1] = v1_; }  // kernels.py:180
+  const long long big = (long long)n * shift + amk_max<long long>(shift, 3LL);
+  atomicAdd((unsigned long long*)&count[0], (unsigned long long)(big - 1LL));
+  atomicMax(&peak[t % 8], y - (x - 2));
+  { const int v0_ = r[1], v1_ = r[0]; r[0] = v0_; r[1] = v1_; }
 }

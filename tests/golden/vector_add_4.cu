@@ -12,10 +12,10 @@ vector_add(const int n, const float* __restrict__ x, const float* __restrict__ y
   const int t = threadIdx.x, bx = blockIdx.x;
   float a[4];
   float b[4];
-  const int i = (bx * 256 + t) * 4;  // kernels.py:21
-  if (i < n) {  // kernels.py:22
-    { const auto v_ = amk_load<4>(&x[i]); a[0] = v_.v[0]; a[1] = v_.v[1]; a[2] = v_.v[2]; a[3] = v_.v[3]; }  // kernels.py:23
-    { const auto v_ = amk_load<4>(&y[i]); b[0] = v_.v[0]; b[1] = v_.v[1]; b[2] = v_.v[2]; b[3] = v_.v[3]; }  // kernels.py:24
-    amk_store(&z[i], a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3]);  // kernels.py:25
+  const int i = (bx * 256 + t) * 4;
+  if (i < n) {
+    { const auto v_ = amk_load<4>(&x[i]); a[0] = v_.v[0]; a[1] = v_.v[1]; a[2] = v_.v[2]; a[3] = v_.v[3]; }
+    { const auto v_ = amk_load<4>(&y[i]); b[0] = v_.v[0]; b[1] = v_.v[1]; b[2] = v_.v[2]; b[3] = v_.v[3]; }
+    amk_store(&z[i], a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3]);
   }
 }

@@ -54,6 +54,13 @@ def test_golden(name: str, update_golden: bool) -> None:
     assert text == path.read_text("utf-8"), "run with --update-golden and review the difference"
 
 
+def test_every_statement_names_its_place() -> None:
+    """Golden kernels have no places; a builder's have."""
+    body = text_of(vector_add()).partition("{\n  const int t")[2].splitlines()[1:]
+    statements = [line for line in body if ";" in line and not line.startswith("  float")]
+    assert len(statements) == 4 and all("// kernels.py:" in line for line in statements)
+
+
 @needs_nvrtc
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_120"])
 @pytest.mark.parametrize("name", GOLDEN)

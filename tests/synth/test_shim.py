@@ -14,7 +14,7 @@ from amk.dsl.kernel import KernelDescriptor
 from amk.synth.render import text_of
 
 sys.path.insert(0, str(Path(__file__).parent))
-from kernels import block_sum, gemm, transpose, vector_add
+from kernels import GOLDEN, PRODUCT, block_sum, gemm, transpose, vector_add
 
 SHIM = Path(__file__).parent / "shim"
 pytestmark = [
@@ -63,9 +63,58 @@ GEMM = """int main() {
     if (c[i * n + j] != want) { std::printf("wrong at %d %d: %f %f\\n", i, j, c[i * n + j], want); return 1; }
   }
 }"""
+# The operator's kernels: A and B as they are stored, C the sum of products of small whole numbers, which f32 holds.
+PRODUCT_MAIN = """int main() {{
+  const int m = {m}, n = {n}, depth = {k}, batch = {batch};
+  const bool ta = {ta}, tb = {tb};
+  float *a = (float*)aligned_alloc(16, 4 * batch * m * depth), *b = (float*)aligned_alloc(16, 4 * batch * depth * n);
+  float* c = (float*)aligned_alloc(16, 4 * batch * m * n);
+  for (int i = 0; i < batch * m * depth; ++i) a[i] = i % 5 - 2;
+  for (int i = 0; i < batch * depth * n; ++i) b[i] = i % 7 - 3;
+  for (int i = 0; i < batch * m * n; ++i) c[i] = {start};
+  amk_launch({threads}, {{{grid}}}, [=] {{ {name}({args}); }});
+  for (int z = 0; z < batch; ++z) for (int i = 0; i < m; ++i) for (int j = 0; j < n; ++j) {{
+    float want = {beta} * 3;
+    for (int k = 0; k < depth; ++k) {{
+      const float x = a[z * m * depth + (ta ? k * m + i : i * depth + k)];
+      want += 2 * x * b[z * depth * n + (tb ? j * depth + k : k * n + j)];
+    }}
+    const float got = c[(z * m + i) * n + j];
+    if (got != want) {{ std::printf("wrong at %d %d %d: %f %f\\n", z, i, j, got, want); return 1; }}
+  }}
+}}"""
+
+
+def product_main(name: str) -> str:
+    """A main function that runs a kernel of the operator at its problem's own sizes, by its parameters' names."""
+    (p, s), kernel = PRODUCT[name], GOLDEN[name]()
+    pitches = {f"ld{x}": str(v) for x, v in zip("abc", p.leading, strict=True)}
+    sizes = {
+        "M": "m",
+        "N": "n",
+        "K": "depth",
+        "A": "a",
+        "B": "b",
+        "C": "c",
+        "batch": "batch",
+        "alpha": "2",
+        "beta": "1",
+    }
+    steps = {"batch_a": "m * depth", "batch_b": "depth * n", "batch_c": "m * n"}
+    tiles = (-(-p.n // s.bn), -(-p.m // s.bm))
+    grid = (p.batch, *tiles) if p.batch > 1 else (tiles[0] * tiles[1], 1, 1) if s.group > 1 else (*tiles, s.split_k)
+    start = "0" if s.split_k > 1 else "3" if p.beta == "any" else "NAN"
+    return PRODUCT_MAIN.format(
+        m=p.m, n=p.n, k=p.k, batch=p.batch, ta=int(p.trans_a), tb=int(p.trans_b), threads=s.threads, name=kernel.name,
+        grid=", ".join(map(str, grid)), args=", ".join({**sizes, **pitches, **steps}[x.name] for x in kernel.params),
+        start=start, beta=int(p.beta == "any"),
+    )  # fmt: skip
+
+
 CASES = {
     "vector_add": (lambda: vector_add(4, 64), ADD), "transpose": (transpose, TRANSPOSE), "block_sum": (block_sum, SUM),
     "gemm": (gemm, GEMM), "gemm_swizzled": (lambda: gemm(swizzle=True), GEMM),
+    **{name: (GOLDEN[name], product_main(name)) for name in PRODUCT},
 }  # fmt: skip
 
 
@@ -107,6 +156,23 @@ def test_right_and_clean(name: str, sanitizer: str, tmp_path: Path) -> None:
 def test_a_missing_barrier_is_a_race(make, main: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     done = run(make(), main, "thread", tmp_path)
     assert "data race" in done.stderr
+
+
+def without(kind: str, text: str) -> str:
+    """A text without the calls of a kind."""
+    assert kind in text
+    return "".join(line for line in text.splitlines(keepends=True) if not line.strip().startswith(kind))
+
+
+@pytest.mark.parametrize("name", PRODUCT)
+def test_a_missing_barrier_of_the_operator_is_a_race(name: str, tmp_path: Path) -> None:
+    text = without("__syncthreads", text_of(GOLDEN[name]()))
+    assert "data race" in run(GOLDEN[name](), product_main(name), "thread", tmp_path, text).stderr
+
+
+def test_a_missing_wait_of_the_operator_reads_too_early(tmp_path: Path) -> None:
+    text = without("amk_wait_group", text_of(GOLDEN["gemm_nn_ring"]()))
+    assert "wrong at" in run(GOLDEN["gemm_nn_ring"](), product_main("gemm_nn_ring"), "address", tmp_path, text).stdout
 
 
 def test_an_overrun_of_shared_memory_is_seen(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include <cstring>
+#include <deque>
 #include <thread>
 #include <vector>
 
@@ -69,13 +70,23 @@ template <typename T> static void atomicAdd(T* p, T v) { amk_update(p, [v](T x) 
 template <typename T> static void atomicMin(T* p, T v) { amk_update(p, [v](T x) { return x < v ? x : v; }); }
 template <typename T> static void atomicMax(T* p, T v) { amk_update(p, [v](T x) { return x > v ? x : v; }); }
 
-// cp.async: the bytes arrive at once (the latest that the hardware may deliver them is not modelled).
+// cp.async: the bytes arrive as late as they may, when a wait demands their group or the thread ends, so that a wait
+// that is missing or too weak lets the kernel read what was there before.
+struct amk_copy { void* dst; const void* src; int bytes; bool when; };
+static thread_local std::deque<std::vector<amk_copy>> amk_groups;
+static thread_local std::vector<amk_copy> amk_open;
 template <int N> static void amk_cp_async(void* dst, const void* src, bool when) {
-  typedef unsigned word __attribute__((may_alias));
-  for (int i = 0; i < N / 4; ++i) ((word*)dst)[i] = when ? ((const word*)src)[i] : 0u;
+  amk_open.push_back({dst, src, N, when});
 }
-static inline void amk_commit_group() {}
-template <int N> static void amk_wait_group() {}
+static inline void amk_commit_group() { amk_groups.push_back(std::move(amk_open)), amk_open.clear(); }
+static inline void amk_land(const amk_copy& c) {
+  typedef unsigned word __attribute__((may_alias));
+  for (int i = 0; i < c.bytes / 4; ++i) ((word*)c.dst)[i] = c.when ? ((const word*)c.src)[i] : 0u;
+}
+template <int N> static void amk_wait_group() {
+  for (; amk_groups.size() > N; amk_groups.pop_front())
+    for (const auto& copy : amk_groups.front()) amk_land(copy);
+}
 
 template <typename Kernel> static void amk_block(unsigned threads, amk_dim block, Kernel kernel) {
   pthread_barrier_init(&amk_block_barrier, nullptr, amk_threads = threads);
@@ -86,7 +97,7 @@ template <typename Kernel> static void amk_block(unsigned threads, amk_dim block
   std::memset(smem, 0xff, AMK_SHARED_BYTES);  // NaN, for what is read before it is written
   std::vector<std::thread> all;
   for (unsigned i = 0; i < threads; ++i)
-    all.emplace_back([=] { threadIdx = {i, 0, 0}; blockIdx = block; kernel(); });
+    all.emplace_back([=] { threadIdx = {i, 0, 0}; blockIdx = block; kernel(); amk_commit_group(); amk_wait_group<0>(); });
   for (auto& one : all) one.join();
   for (unsigned w = 0; w < warps; ++w) pthread_barrier_destroy(&amk_warp_barriers[w]);
   pthread_barrier_destroy(&amk_block_barrier);
