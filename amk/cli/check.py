@@ -83,7 +83,7 @@ def check_documents(
         except DescriptorError as fault:
             yield _unreadable(document, fault)
             continue
-        except Exception as fault:
+        except Exception as fault:  # one file that breaks the reader must not hide what the others have
             yield _our_fault(document, "", fault)
             continue
         for target in targets:
@@ -97,7 +97,7 @@ def _check_one(d: Document, kernel: KernelDescriptor, target: Target | None, pro
         return _unreadable(d, fault)
     except InputError as fault:
         return _unreadable(d, DescriptorError(fault.message, pointer="/target", hint=fault.hint))
-    except Exception as fault:
+    except Exception as fault:  # nor one kernel that breaks a rule
         return _our_fault(d, target.name if target else kernel.target, fault)
 
 

@@ -55,7 +55,7 @@ def _guarded(step: Callable[[Path], tuple[str, int, Any]], folder: Path) -> tupl
     except AmkError as fault:
         text = f"{paint('failed', 'red')}: {fault.message}" + (f"\n  try: {fault.hint}" if fault.hint else "")
         return text, fault.exit_code, {"error": fault.message, "hint": fault.hint}
-    except Exception as fault:
+    except Exception as fault:  # a step that breaks must not hide the steps after it
         return paint("failed, by a fault of amk", "red"), report_fault(fault), {"error": repr(fault)}
 
 

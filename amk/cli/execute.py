@@ -4,8 +4,9 @@ and an operator against a peer."""
 from __future__ import annotations
 
 import math
+import os
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ def add_run(parser: ArgumentParser, argv: Sequence[str]) -> None:
 
     parser.add_argument("what", metavar="OPERATOR|FILE")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of random data")
+    parser.add_argument("--seed", type=_natural, default=0, metavar="N", help="of random data")
     parser.add_argument("--json", action="store_true")
     if name := named_operator(argv):
         add_problem(parser, find_family(name))
@@ -34,6 +35,12 @@ def add_run(parser: ArgumentParser, argv: Sequence[str]) -> None:
     parser.add_argument("--arg", action="append", default=[], metavar="NAME=VALUE", help="a .npy file or a number")
     parser.add_argument("--out", action="append", default=[], metavar="NAME=FILE", help="where to write an array")
     parser.set_defaults(run=run_file)
+
+
+def _natural(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
+        raise ArgumentTypeError(f"{clean(text, 40)!r} is no number from 0 on")
+    return int(text)
 
 
 def run_operator_command(args: Namespace) -> int:
@@ -88,7 +95,7 @@ def _finite(error: float) -> float | None:
 
 
 def _device(text: str) -> str | int:
-    return int(text) if text.isdigit() else text
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else text
 
 
 def _gemm_data(problem: Any, seed: int) -> dict[str, Any]:
@@ -144,8 +151,12 @@ def _compared(kernel: Any, before: dict[str, Any], after: dict[str, Any]) -> dic
     if kernel.origin is None or kernel.origin.operator not in REGISTRY:
         return {"right": None, "compared": "no: the descriptor names no operator"}
     family = REGISTRY[kernel.origin.operator]
-    problem = family.problem.model_validate(kernel.origin.problem)
-    want = family.reference({**kernel.origin.problem, **before, "beta": before.get("beta", 0.0)})
+    try:
+        problem = family.problem.model_validate(kernel.origin.problem)
+        want = family.reference({**kernel.origin.problem, **before, "beta": before.get("beta", 0.0)})
+    except (KeyError, TypeError, ValueError):  # anybody can write an operator's name into a file
+        said = f"no: these are not the arguments of {kernel.origin.operator}"
+        return {"right": None, "compared": said}
     errors = [
         float(np.linalg.norm(np.asarray(after[n], np.float64) - w)) / (float(np.linalg.norm(w)) or 1.0)
         for n, w in want.items()
@@ -178,10 +189,17 @@ def _value(name: str, text: str) -> Any:
         except ValueError:
             continue
     try:
-        return np.load(text, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as fault:
-        why = fault.strerror if isinstance(fault, OSError) and fault.strerror else str(fault)
+        if os.path.exists(text) and not os.path.isfile(text):  # a pipe would be waited for, a device never ends
+            raise ValueError("it is no plain file")
+        found = np.load(text, allow_pickle=False)
+    # Damaged headers and archives come out of NumPy and zipfile as many kinds of errors, MemoryError among them.
+    except Exception as fault:
+        why = fault.strerror if isinstance(fault, OSError) and fault.strerror else str(fault) or type(fault).__name__
         raise InputError(f"--arg {name}: cannot read {text}: {why}", hint="give a number or a .npy file") from None
+    if not isinstance(found, np.ndarray):
+        found.close()
+        raise InputError(f"--arg {name}: {text} holds several arrays", hint="save the one that is meant as .npy")
+    return found
 
 
 def _fill(kernel: Any, values: dict[str, Any], outputs: dict[str, str]) -> None:
@@ -203,9 +221,10 @@ def _fill(kernel: Any, values: dict[str, Any], outputs: dict[str, str]) -> None:
             continue
         try:
             shape = function_of(tuple(p.shape), tuple(sizes))(*sizes.values())
-        except ValueError as fault:
-            raise InputError(f"the shape of {p.name} is not known: {fault}", hint=f"--arg {p.name}=FILE.npy") from None
-        values[p.name] = np.zeros(shape, DTYPES[p.dtype].numpy)
+            values[p.name] = np.zeros(shape, DTYPES[p.dtype].numpy)
+        except (ValueError, ZeroDivisionError, OverflowError, MemoryError) as fault:
+            why = f"the shape of {p.name} is not known or too large: {fault or type(fault).__name__}"
+            raise InputError(why, hint=f"--arg {p.name}=FILE.npy, or other sizes") from None
 
 
 def _sizes(kernel: Any, shapes: dict[str, tuple[int, ...]]) -> dict[str, int]:

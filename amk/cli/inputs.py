@@ -74,13 +74,15 @@ def _in_folder(folder: str) -> list[str]:
 
 def read_document(path: str) -> Document:
     """The bytes of a file or of standard input; no more than a descriptor may have."""
+    from amk.dsl.files import read_bytes
     from amk.dsl.source import MAX_BYTES
 
+    if path == "-" and sys.stdin is None:
+        raise DescriptorError("standard input is closed", hint="give the path of a descriptor file")
     if path == "-":
         return Document("<stdin>", sys.stdin.buffer.read(MAX_BYTES + 1))
     try:
-        with open(path, "rb") as file:
-            return Document(path, file.read(MAX_BYTES + 1))
+        return Document(path, read_bytes(path, MAX_BYTES + 1))
     except (OSError, ValueError) as e:
         why = e.strerror if isinstance(e, OSError) else str(e)
         raise DescriptorError(f"cannot read {path}: {why}", hint="give the path of a descriptor file") from None

@@ -78,14 +78,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         complain_line("amk: interrupted")
         code = 130
-    except Exception as fault:
+    except Exception as fault:  # the last place that can tell it to a user in a sentence
         code = _failed(fault)
     return flush(code)
 
 
 def _failed(fault: Exception) -> int:
-    from amk.errors import AmkError
+    from amk.errors import AmkError, EnvironmentProblem
 
+    if isinstance(fault, MemoryError):
+        fault = EnvironmentProblem("this machine has not the memory for that", hint="smaller sizes")
     if isinstance(fault, AmkError):
         complain(fault)
         return _code(fault)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from amk.cli.output import clean, complain_line, say, say_json, table
@@ -200,8 +199,10 @@ def built_table(found: Sequence[Built]) -> str:
 
 def write_file(path: str, data: bytes) -> None:
     """Writes a file, or says why it cannot."""
+    from amk.dsl.files import write_bytes
+
     try:
-        Path(path).write_bytes(data)
+        write_bytes(path, data)
     except (OSError, ValueError) as e:
         why = e.strerror if isinstance(e, OSError) else str(e)
         hint = "choose a folder that exists and can be written"

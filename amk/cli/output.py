@@ -135,6 +135,12 @@ def _write(stream: IO[str] | None, text: str) -> None:
         stream.flush()
     except BrokenPipeError:
         _drop(stream)
+    except OSError as e:  # a full disk: what is lost must not look like success
+        _drop(stream)
+        if stream is sys.stdout:
+            from amk.errors import EnvironmentProblem
+
+            raise EnvironmentProblem(f"cannot write standard output: {e.strerror}") from None
 
 
 def _drop(stream: IO[str]) -> None:

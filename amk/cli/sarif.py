@@ -102,7 +102,10 @@ def _file(path: str) -> dict[str, str]:
     """Relative to the folder where amk ran, as services want it; absolute if it stands elsewhere."""
     if path == "<stdin>":
         return {"uri": "stdin"}
-    inside = os.path.relpath(path)
+    try:
+        inside = os.path.relpath(path)
+    except (OSError, ValueError):  # the folder where amk runs is gone, or on another drive than the file
+        return {"uri": quote(PurePath(path).as_posix())}
     if not inside.startswith(".."):
         return {"uri": quote(PurePath(inside).as_posix()), "uriBaseId": "%SRCROOT%"}
     return {"uri": PurePath(os.path.abspath(path)).as_uri()}

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from amk.dsl.files import read_bytes
 from amk.dsl.source import escape, raise_at, read_object
 from amk.dsl.target import Target, architectures
 from amk.errors import EnvironmentProblem, InputError
@@ -56,8 +57,7 @@ class _File(BaseModel):
 def load(path: str | os.PathLike[str]) -> Target:
     """Reads a target file."""
     try:
-        with open(path, "rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
+        data = read_bytes(path, MAX_FILE_BYTES + 1)
     except (OSError, ValueError) as error:
         what = error.strerror if isinstance(error, OSError) else str(error)
         message = f"cannot read the target file {escape(os.fspath(path), 300)}: {what}"

@@ -7,6 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from amk.dsl.files import write_bytes
 from amk.errors import EnvironmentProblem, InputError
 
 __all__ = ["FAMILIES", "explain", "page", "pages", "titles", "write"]
@@ -116,7 +117,8 @@ def write(folder: Path) -> list[Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, body in files.items():
-            (folder / name).write_text(body, encoding="utf-8", newline="\n")
-    except OSError as e:
-        raise EnvironmentProblem(f"cannot write into {folder}: {e.strerror}", hint="choose another folder") from None
+            write_bytes(folder / name, body.encode())
+    except (OSError, ValueError) as e:
+        why = e.strerror if isinstance(e, OSError) else str(e)
+        raise EnvironmentProblem(f"cannot write into {folder}: {why}", hint="choose another folder") from None
     return [folder / name for name in files]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 from amk.dsl.expr import BUILTINS, Elem, Expr, Var, subterms
 from amk.dsl.infer import TypeFault, family, infer, variable_types
@@ -59,8 +59,8 @@ def _used(e: Expr) -> Iterator[str]:
             yield x.buffer
 
 
-def _scoped(body: tuple[Statement, ...], pointer: str, outer: frozenset[str]) -> Iterator[tuple[str, str]]:
-    scope = outer
+def _scoped(body: tuple[Statement, ...], pointer: str, outer: Set[str]) -> Iterator[tuple[str, str]]:
+    scope = set(outer)  # one that grows: a copy for each name would cost the square of their number
     for i, s in enumerate(body):
         here = f"{pointer}/{i}"
         inside = scope | set(defined(s)) if s.kind == "for" else scope
@@ -74,9 +74,9 @@ def _scoped(body: tuple[Statement, ...], pointer: str, outer: frozenset[str]) ->
         if s.kind == "for":
             ends = inside.union(*(defined(x)[-1:] if x.kind == "let" else _kept(x) for x in s.body))
             yield from ((here, n) for c in s.carry for n in _used(c.next) if n not in ends)
-            scope = scope | set(_kept(s))
+            scope |= set(_kept(s))
         elif s.kind == "let":
-            scope = scope | {s.name}
+            scope.add(s.name)
 
 
 def _kept(s: Statement) -> tuple[str, ...]:

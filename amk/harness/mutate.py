@@ -157,7 +157,7 @@ class _Judge:
             report = self.checker(mutant)
         except AmkError as e:
             report = _refusal(mutant, e)
-        except Exception as e:
+        except Exception as e:  # what a campaign looks for: a checker that fails on a kernel is a finding
             self.out.crashes.append({**about, "error": f"{type(e).__name__}: {e}"})
             return
         spent = round(time.perf_counter() - start, 3)
@@ -255,7 +255,7 @@ def _truth(kernel: KernelDescriptor, sizes: Sequence[Sizes]) -> _Truth:
                 return _Truth(e, chosen, outputs=out.outputs)
         except (Refused, ArgumentError):
             continue
-        except Exception as e:
+        except Exception as e:  # an interpreter that fails judges nothing, and the campaign says so
             out.failure = f"{type(e).__name__}: {e} (sizes {chosen})"
         else:
             out.outputs[key] = {p.name: args[p.name] for p in kernel.tensors if p.access != "read"}

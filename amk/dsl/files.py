@@ -1,0 +1,49 @@
+"""Reading and writing files that a caller named; OSError or ValueError (a NUL in the path) as `open` raises them.
+
+A named pipe blocks whoever opens it until somebody is at the other end, which may be never: here that is an error. A
+pipe with its other end (`amk check <(make-it)`) is read and written as any file.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+__all__ = ["read_bytes", "write_bytes"]
+
+_NOW = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # Windows has the second alone, and no such pipes
+_CHUNK = 65536
+
+
+def read_bytes(path: str | os.PathLike[str], limit: int) -> bytes:
+    """What the file holds, but no more than `limit` bytes of it."""
+    handle = os.open(path, os.O_RDONLY | _NOW)
+    with os.fdopen(handle, "rb") as file:
+        first = _started(handle, limit) if stat.S_ISFIFO(os.fstat(handle).st_mode) else b""
+        os.set_blocking(handle, True)
+        return first + file.read(limit - len(first))
+
+
+def _started(handle: int, limit: int) -> bytes:
+    """The first bytes of a pipe: none yet where a writer keeps us waiting."""
+    try:
+        first = os.read(handle, min(limit, _CHUNK))
+    except BlockingIOError:
+        return b""
+    if not first:
+        raise OSError(errno.EPIPE, "it is a pipe that nobody writes to")
+    return first
+
+
+def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
+    """Writes the file; what was there goes."""
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _NOW, 0o666)
+    except OSError as e:
+        if e.errno == errno.ENXIO:
+            raise OSError(e.errno, "it is a pipe that nobody reads") from None
+        raise
+    with os.fdopen(handle, "wb") as file:
+        os.set_blocking(handle, True)
+        file.write(data)
