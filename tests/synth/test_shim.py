@@ -67,8 +67,7 @@ GEMM = """int main() {
 PRODUCT_MAIN = """int main() {{
   const int m = {m}, n = {n}, depth = {k}, batch = {batch};
   const bool ta = {ta}, tb = {tb};
-  float *a = (float*)aligned_alloc(16, 4 * batch * m * depth), *b = (float*)aligned_alloc(16, 4 * batch * depth * n);
-  float* c = (float*)aligned_alloc(16, 4 * batch * m * n);
+  float *a = amk_floats(batch * m * depth), *b = amk_floats(batch * depth * n), *c = amk_floats(batch * m * n);
   for (int i = 0; i < batch * m * depth; ++i) a[i] = i % 5 - 2;
   for (int i = 0; i < batch * depth * n; ++i) b[i] = i % 7 - 3;
   for (int i = 0; i < batch * m * n; ++i) c[i] = {start};

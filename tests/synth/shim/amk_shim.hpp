@@ -4,6 +4,7 @@
 #pragma once
 #include <pthread.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <thread>
@@ -101,6 +102,12 @@ template <typename Kernel> static void amk_block(unsigned threads, amk_dim block
   for (auto& one : all) one.join();
   for (unsigned w = 0; w < warps; ++w) pthread_barrier_destroy(&amk_warp_barriers[w]);
   pthread_barrier_destroy(&amk_block_barrier);
+}
+
+// An array aligned as a tensor is, with nothing behind its last element.
+static float* amk_floats(long n) {
+  void* p = nullptr;
+  return posix_memalign(&p, 16, 4 * n) ? nullptr : (float*)p;
 }
 
 // Every block of the grid, one after another.
