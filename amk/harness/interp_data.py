@@ -51,14 +51,14 @@ class Data:
     def _fill(self, s: Load) -> None:
         assert s.other is not None
         name, index = self.m.operand(s.dst)
-        value = self.m.value(s.other, self.m.kernel.declarations[name].dtype)  # type: ignore[union-attr]
+        value = self.m.value(s.other, self.m.declared(name).dtype)
         for e in range(s.width):
             self.m.registers.write(name, (*index[:-1], index[-1] + e), value)
 
     def store(self, s: Store) -> None:
         """Memory or a register := values."""
-        d = self.m.kernel.find(s.dst.buffer)
-        values = [np.asarray(self.m.value(v, d.dtype)) for v in s.values]  # type: ignore[union-attr]
+        d = self.m.declared(s.dst.buffer)
+        values = [np.asarray(self.m.value(v, d.dtype)) for v in s.values]
         if isinstance(d, Buffer) and d.space == "register":
             name, index = self.m.operand(s.dst)
             for e, v in enumerate(values):
@@ -68,6 +68,5 @@ class Data:
 
     def atomic(self, s: Atomic) -> None:
         """Memory := op(memory, value)."""
-        d = self.m.kernel.find(s.dst.buffer)
-        value = self.m.value(s.value, d.dtype)  # type: ignore[union-attr]
+        value = self.m.value(s.value, self.m.declared(s.dst.buffer).dtype)
         self.m.memory.atomic(s.op, s.dst, value, self.m.lanes(self.m.mask))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from amk.dsl.expr import Elem, Expr
-from amk.dsl.nodes import Assume, For, If, Let, Statement
+from amk.dsl.nodes import Assume, Buffer, For, If, Let, Param, Statement
 from amk.errors import Refused
 from amk.harness.interp_data import Data
 from amk.harness.interp_expr import narrow
@@ -74,6 +74,12 @@ class Machine:
             return make(self)
         finally:
             self.mask = kept
+
+    def declared(self, name: str) -> Param | Buffer:
+        """The tensor or array that a name stands for, views resolved. (Maps and barriers are refused before a run.)"""
+        d = self.kernel.find(name)
+        assert isinstance(d, (Param, Buffer)), name
+        return d
 
     def operand(self, ref: Elem) -> tuple[str, tuple[Any, ...]]:
         """Buffer and index values of an operand, views resolved."""

@@ -11,7 +11,7 @@ from amk.dsl.expr import Elem
 from amk.dsl.layout import Swizzle, extent, strides
 from amk.dsl.nodes import Buffer, Param
 from amk.dsl.types import DTYPES, nbytes
-from amk.harness.interp_fault import Fault
+from amk.harness.interp_fault import Fault, FaultKind
 from amk.harness.interp_registers import poison
 from amk.harness.interp_shadow import Lanes, Shadow
 
@@ -69,8 +69,8 @@ class Memory:
     def place(self, ref: Elem, lanes: Lanes, width: int) -> Place:
         """The elements that an operand names for some lanes, checked for bounds and alignment."""
         name, index = self.m.operand(ref)
-        d = self.m.kernel.declarations[name]
-        shape = self.tensors.arrays[name].shape if isinstance(d, Param) else d.shape  # type: ignore[union-attr]
+        d = self.m.declared(name)
+        shape = self.tensors.arrays[name].shape if isinstance(d, Param) else d.shape
         parts = [np.broadcast_to(self.m.flat(i, lanes), len(lanes.b)) for i in index]
         if width > 1:
             parts[-1] = parts[-1] + np.arange(width)[:, None]
@@ -80,7 +80,6 @@ class Memory:
             self._bounds(ref, parts, shape, lanes)
         if isinstance(d, Param):
             return self._global(d, ref, tuple(parts), width, lanes)
-        assert isinstance(d, Buffer)
         return self._shared(d, ref, parts, width, lanes)
 
     def _bounds(self, ref: Elem, parts: list[Any], shape: tuple[int, ...], lanes: Lanes) -> None:
@@ -185,10 +184,9 @@ class Memory:
         name, index = self.m.operand(ref)
         deep = max(2, *(np.ndim(i) for i in index))
         index = (*index[:-1], index[-1] + np.arange(width).reshape(width, *[1] * deep))
-        d = self.m.kernel.declarations[name]
+        d = self.m.declared(name)
         if isinstance(d, Param):
             return self.tensors.arrays[name][index]
-        assert isinstance(d, Buffer)
         return _gather(self.shared[name], np.asarray(shared_offset(d, index)), self.m.rows)
 
     def atomic(self, op: str, ref: Elem, value: Any, lanes: Lanes) -> None:
@@ -221,8 +219,9 @@ def _gather(store: Any, offset: Any, rows: Any) -> Any:
 def unwritten(tensors: GlobalMemory) -> None:
     """Raises the fault of the first output element that was not written exactly once."""
     for name, counts in tensors.counts.items():
-        for kind, bad in (("unwritten", counts == 0), ("double-write", counts > 1)):
+        wrong: tuple[tuple[FaultKind, Any], ...] = (("unwritten", counts == 0), ("double-write", counts > 1))
+        for kind, bad in wrong:
             if bad.any():
                 index = tuple(map(int, np.unravel_index(int(np.argmax(bad)), tensors.arrays[name].shape)))
                 times = int(counts[np.argmax(bad)])
-                raise Fault(kind, f"{name}{list(index)} is written {times} times", values={"index": index})  # type: ignore[arg-type]
+                raise Fault(kind, f"{name}{list(index)} is written {times} times", values={"index": index})

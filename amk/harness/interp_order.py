@@ -116,7 +116,7 @@ class Order:
     def _copy(self, s: Call) -> None:
         """Starts an asynchronous copy: the source is read now, the destination changes when it lands."""
         row, src = ROWS[s.row], s.refs["src"]
-        width = row.operand("dst").nbytes // nbytes(self.m.kernel.find(src.buffer).dtype)  # type: ignore[union-attr]
+        width = row.operand("dst").nbytes // nbytes(self.m.declared(src.buffer).dtype)
         when = np.broadcast_to(self.m.value(s.args.get("when", _TRUE)), (self.m.nb, self.m.nt))
         lanes = self.m.lanes(self.m.mask)
         on = self.m.flat(when, lanes)
@@ -131,7 +131,7 @@ class Order:
         row = ROWS[s.row]
         self._whole(32, "instruction")
         name, index = self.m.operand(s.refs["dst"])
-        dtype = self.m.kernel.declarations[name].dtype  # type: ignore[union-attr]
+        dtype = self.m.declared(name).dtype
         pad = ((0, 0), (0, 32 * self.m.warps - self.m.nt))
         value = np.pad(np.broadcast_to(self.m.value(s.args["value"], dtype), (self.m.nb, self.m.nt)), pad)
         which = self.m.value(s.args[row.args[1].name])

@@ -67,8 +67,8 @@ class Registers:
             self.write(name, (*index[:-1], last + e), value)
 
     def _is_int(self, name: str) -> bool:
-        d = self.m.kernel.declarations[name]
-        return DTYPES[d.dtype].family == "int" and d.dtype != "u64"  # type: ignore[union-attr]
+        dtype = self.m.declared(name).dtype
+        return DTYPES[dtype].family == "int" and dtype != "u64"
 
     def _put(self, array: Any, lanes: bool, key: tuple[Any, ...], value: Any) -> None:
         mask = self.m.mask

@@ -172,10 +172,10 @@ def _replaced(e: Expr, old: Expr, new: Expr) -> Expr:
     """The term with every `old` in it replaced."""
     if e == old:
         return new
-    if not parts(e):
-        return e
     inside = tuple(_replaced(p, old, new) for p in parts(e))
-    return Apply(e.op, inside) if isinstance(e, Apply) else Elem(e.buffer, inside)  # type: ignore[attr-defined]
+    if isinstance(e, Apply):
+        return Apply(e.op, inside)
+    return Elem(e.buffer, inside) if isinstance(e, Elem) else e
 
 
 def _permutes(term: Expr, loops: tuple[For, ...]) -> bool:

@@ -176,7 +176,9 @@ def _replaced(e: Expr, path: tuple[int, ...], change: Callable[[Expr], Expr | No
         return e if new is None else new
     inner = list(parts(e))
     inner[path[0]] = _replaced(inner[path[0]], path[1:], change)
-    return Elem(e.buffer, tuple(inner)) if isinstance(e, Elem) else Apply(e.op, tuple(inner))  # type: ignore[attr-defined]
+    if isinstance(e, Apply):
+        return Apply(e.op, tuple(inner))
+    return Elem(e.buffer, tuple(inner)) if isinstance(e, Elem) else e
 
 
 def _constant(rng: Random, data: Data) -> str:
