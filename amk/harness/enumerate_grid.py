@@ -7,6 +7,7 @@ from itertools import product
 from typing import Any
 
 from amk.dsl.expr import Apply, Const, Expr, has_elements, names, subterms
+from amk.dsl.kernel import walk
 from amk.dsl.nodes import Param
 from amk.harness.coverage import Site
 from amk.harness.events import Env, Program, Unsupported, bits
@@ -66,8 +67,8 @@ def _value(q: Param, unit: int, tiles: int, more: int) -> Any:
 
 
 def _unit(p: Program, name: str) -> int:
-    """The size of a tile in a parameter, from the grid; the thread count where the grid does not say."""
-    for e in p.kernel.grid:
+    """The size of a tile in a parameter, from the grid or a loop; the thread count where neither says."""
+    for e in (*p.kernel.grid, *(s.hi for _, s in walk(p.kernel.body) if s.kind == "for")):
         for x in subterms(p.inline(e)):
             if (
                 isinstance(x, Apply)

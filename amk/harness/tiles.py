@@ -1,10 +1,14 @@
 """The tile form of a written tensor: one tile enumerated, all sizes by the lemma in `coverage`.
 
+The number of a tile is a block index, or the variable of a loop of the whole block that walks over the tiles; an index
+may run backwards (`size - 1 - index`).
+
 Anything that does not fit answers False, and the caller enumerates whole grids instead.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from math import gcd
 
@@ -24,20 +28,25 @@ Axis = tuple[Expr, int]  # number of the tile and its size; (0, size) where a di
 def tile_form(p: Program, tensor: Param, sites: list[Site]) -> bool:
     """Whether the sites together write every element of the tensor exactly once, for all sizes."""
     shape = tuple(map(p.inline, tensor.shape or ()))
-    split = [_split(p, s, shape) for s in sites]
-    axes = split[0][0] if split[0] is not None else None
-    if axes is None or any(x is None or x[0] != axes for x in split):
+    if any(len(s.index) != len(shape) for s in sites):
         return False
-    if not _grid_fits(p, axes, shape, all(s.mode == "a" for s in sites)):
+    sites = [_upright(s, shape) for s in sites]
+    loops = [_loops(p, s) for s in sites]
+    walks = loops[0][1] if loops[0] is not None else {}
+    split = [x and _split(s, x[0], shape) for s, x in zip(sites, loops, strict=True)]
+    axes = split[0][0] if split[0] else None
+    if axes is None or any(not x or x[0] != axes for x in split) or any(x and x[1] != walks for x in loops):
+        return False
+    if not _grid_fits(p, axes, shape, walks, all(s.mode == "a" for s in sites)):
         return False
     hits: list[int] = []
     tables = Tables(p.threads)
-    for s, x in zip(sites, split, strict=True):
-        assert x is not None
-        inner = _guards(p, s, axes, shape)
+    for s, x, y in zip(sites, split, loops, strict=True):
+        assert x and y is not None
+        inner = _guards(p, s, y[0], axes, shape)
         if inner is None:
             return False
-        found = _tile(p, tables, s, x[1], axes, inner)
+        found = _tile(tables, s, y[0], x[1], axes, inner)
         if found is None:
             return False
         hits += found
@@ -47,21 +56,39 @@ def tile_form(p: Program, tensor: Param, sites: list[Site]) -> bool:
     return len(hits) == total and len(set(hits)) == total
 
 
-def _local(p: Program, s: Site) -> frozenset[str] | None:
-    """The thread and the variables of loops of constant trip count; None for any other loop."""
-    out = {"t"}
+def _upright(s: Site, shape: tuple[Expr, ...]) -> Site:
+    """The site with `size - 1 - index` where an index runs backwards: that is a bijection, so nothing changes."""
+    index = []
+    for d, (e, size) in enumerate(zip(s.index, shape, strict=True)):
+        backwards = any(n < 0 for x, n in linear(e).items() if names(x) & {*_BLOCKS, *(x.var for x in s.loops)})
+        single = s.width == 1 or d < len(shape) - 1
+        index.append(rebuilt(linear(size - 1 - e)) if backwards and single else e)
+    return replace(s, index=tuple(index))
+
+
+def _loops(p: Program, s: Site) -> tuple[dict[str, range], dict[str, Expr]] | None:
+    """The constant loops around a site, and the trip counts of those that walk over tiles; None for any other loop."""
+    constant: dict[str, range] = {}
+    walks: dict[str, Expr] = {}
     for loop in s.loops:
         bounds = [p.inline(e) for e in (loop.lo, loop.hi, loop.step)]
-        if loop.until is not None or not all(isinstance(e, Const) for e in bounds):
+        if loop.until is not None:
             return None
-        out.add(loop.var)
-    return frozenset(out)
+        if all(isinstance(e, Const) for e in bounds):
+            constant[loop.var] = range(*(int(e.value) for e in bounds))  # type: ignore[attr-defined]
+        elif (bounds[0], bounds[2]) == (Const(0), Const(1)) and "t" not in names(bounds[1]):
+            walks[loop.var] = bounds[1]
+        else:
+            return None
+    return constant, walks
 
 
-def _split(p: Program, s: Site, shape: tuple[Expr, ...]) -> tuple[tuple[Axis, ...], tuple[Expr, ...]] | None:
-    """Each index as an axis (block index, tile) and the part inside the tile."""
-    local = _local(p, s)
-    if local is None or len(s.index) != len(shape) or any(map(has_elements, s.index)):
+def _split(
+    s: Site, constant: dict[str, range], shape: tuple[Expr, ...]
+) -> tuple[tuple[Axis, ...], tuple[Expr, ...]] | None:
+    """Each index as an axis (number of the tile, its size) and the part inside the tile."""
+    local = {"t", *constant}
+    if any(map(has_elements, s.index)):
         return None
     axes, rels = [], []
     for e, size in zip(s.index, shape, strict=True):
@@ -83,16 +110,24 @@ def _axis(outer: dict[Expr, int], size: Expr) -> Axis | None:
     return rebuilt({x: n // tile for x, n in outer.items()}), tile
 
 
-def _grid_fits(p: Program, axes: tuple[Axis, ...], shape: tuple[Expr, ...], atomic: bool) -> bool:
-    """Each block one tile, each tile one block (under atomics, the same number of blocks each tile)."""
+def _grid_fits(
+    p: Program, axes: tuple[Axis, ...], shape: tuple[Expr, ...], walks: dict[str, Expr], atomic: bool
+) -> bool:
+    """Each block (and trip of a walk) one tile, each tile one block; under atomics the same number of blocks each."""
     grid = dict(zip(_BLOCKS, map(p.inline, p.kernel.grid3), strict=True))
     if all(isinstance(e, Const) for e in (*grid.values(), *shape)) and any(_nonlinear(e) for e, _ in axes):
-        return _fixed_grid(p, axes, shape)
+        return not walks and _fixed_grid(p, axes, shape)
+    walks = dict(walks)
     for (e, tile), size in zip(axes, shape, strict=True):
         if e == Const(0):
             continue
-        if not isinstance(e, Var) or not _tiles(p, grid.pop(e.name, Const(0)), size, tile):
+        if not isinstance(e, Var):
             return False
+        count = walks.pop(e.name) if e.name in walks else grid.pop(e.name, Const(0))
+        if not _tiles(p, count, size, tile):
+            return False
+    if walks:  # every trip meets the same elements, or there is none
+        return False
     return atomic or all(e == Const(1) for e in grid.values())
 
 
@@ -133,9 +168,11 @@ def multiple(p: Program, size: Expr, n: int) -> bool:
     return isinstance(d, Param) and d.multiple_of % n == 0
 
 
-def _guards(p: Program, s: Site, axes: tuple[Axis, ...], shape: tuple[Expr, ...]) -> list[Expr] | None:
+def _guards(
+    p: Program, s: Site, constant: dict[str, range], axes: tuple[Axis, ...], shape: tuple[Expr, ...]
+) -> list[Expr] | None:
     """The conditions on the thread alone, if all others are `index < size` and every ragged dimension has one."""
-    local = _local(p, s) or frozenset()
+    local = {"t", *constant}
     inner: list[Expr] = []
     guarded: set[int] = set()
     for c in s.conds:
@@ -169,17 +206,16 @@ def _bound(c: Expr, s: Site, shape: tuple[Expr, ...]) -> int | None:
 
 
 def _tile(
-    p: Program, tables: Tables, s: Site, rels: tuple[Expr, ...], axes: tuple[Axis, ...], inner: list[Expr]
-) -> list[int] | None:
+    tables: Tables, s: Site, constant: dict[str, range], rels: tuple[Expr, ...], axes: tuple[Axis, ...],
+    inner: list[Expr],
+) -> list[int] | None:  # fmt: skip
     """Positions in the tile that a site writes; None where one lies outside or a vector is not whole."""
-    loops = [range(*(int(p.inline(e).value) for e in (x.lo, x.hi, x.step))) for x in s.loops]  # type: ignore[attr-defined]
-    variables = [x.var for x in s.loops]
     out: list[int] = []
-    for chosen in product(*loops):
-        values = dict(zip(variables, chosen, strict=True))
+    for chosen in product(*constant.values()):
+        values = dict(zip(constant, chosen, strict=True))
         marks = [tables.column(values, c) for c in inner]
         picked = [all(x) for x in zip(*marks, strict=True)] if marks else None
-        flat = [0] * p.threads
+        flat = [0] * tables.threads
         for d, (rel, (_, size)) in enumerate(zip(rels, axes, strict=True)):
             width = s.width if d == len(axes) - 1 else 1
             column = tables.column(values, rel)

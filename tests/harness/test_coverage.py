@@ -44,6 +44,9 @@ GOOD = {
     "grid_stride": ("structure", lambda: K.grid_stride()),
     "grid_stride_vector": ("structure", lambda: _grid_stride(4, "n", 4)),
     "reduce_atomic": ("structure", lambda: K.block_reduce(atomic=True)),
+    "backwards": ("structure", lambda: _backwards(1)),
+    "backwards_tiled": ("structure", lambda: _backwards(32)),
+    "walk": ("structure", lambda: _walk("cdiv(n, 64)", "i*64 + t")),
     "two_halves": ("enumeration", lambda: _two_halves(48)),
     "raster_fixed": ("structure", lambda: _raster_fixed(4)),
     "split_sum": ("structure", lambda: _split_sum()),
@@ -62,6 +65,10 @@ BAD = {
     "reads_neighbour": ("AMK304", lambda: _in_place(1)),
     "reads_beyond_writers": ("AMK304", lambda: _read_by_all()),
     "raster_fixed_wrong": ("AMK402", lambda: _raster_fixed(3)),
+    "backwards_shifted": ("AMK401", lambda: _backwards(32, shift=1)),
+    "walk_short": ("AMK401", lambda: _walk("n // 64", "i*64 + t")),
+    "walk_overlaps": ("AMK402", lambda: _walk("cdiv(n, 32)", "i*32 + t")),
+    "walk_in_place": ("AMK402", lambda: _walk("cdiv(n, 64)", "t")),
     "never": ("AMK401", lambda: _never()),
     "all_blocks": ("AMK402", lambda: _all_blocks()),
     "mixed": ("AMK306", lambda: _mixed()),
@@ -82,6 +89,27 @@ UNDECIDED = {
     "long_stride": lambda: _grid_stride(1, "n - n // 5000", 1),
     "huge_grid": lambda: _huge_grid(),
 }
+
+
+def _backwards(tile: int, shift: int = 0) -> KernelDescriptor:
+    """Rows from the last to the first, `tile` rows a block."""
+    k = KernelBuilder("backwards", target="sm_80", threads=32 * tile)
+    n = k.size("n")
+    y = k.tensor("y", "f32", (n, 32), access="write")
+    row = k.let("row", n - 1 - (k.bx * tile + k.t // 32))
+    with k.when(row >= shift):
+        k.store(y[row, k.t % 32], 0.0)
+    return k.finish(grid=(cdiv(n, tile),))
+
+
+def _walk(trips: str, index: str) -> KernelDescriptor:
+    """One block, a loop over tiles of 64."""
+    k = KernelBuilder("walk", target="sm_80", threads=64)
+    n = k.size("n")
+    y = k.tensor("y", "f32", (n,), access="write")
+    with k.loop("i", 0, parse(trips)), k.when(parse(index) < n):
+        k.store(y[parse(index)], 1.0)
+    return k.finish(grid=(1,))
 
 
 def _grid_stride(width: int, top: str, multiple: int) -> KernelDescriptor:
