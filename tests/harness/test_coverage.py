@@ -69,6 +69,7 @@ BAD = {
     "walk_short": ("AMK401", lambda: _walk("n // 64", "i*64 + t")),
     "walk_overlaps": ("AMK402", lambda: _walk("cdiv(n, 32)", "i*32 + t")),
     "walk_in_place": ("AMK402", lambda: _walk("cdiv(n, 64)", "t")),
+    "stride_ends_early": ("AMK401", lambda: _grid_stride(1, "n - n // 5000", 1)),
     "never": ("AMK401", lambda: _never()),
     "all_blocks": ("AMK402", lambda: _all_blocks()),
     "mixed": ("AMK306", lambda: _mixed()),
@@ -86,7 +87,6 @@ UNDECIDED = {
     "skips_one": lambda: _late(lambda i, n: i - i // 5000),
     "late_guard": lambda: _late(lambda i, n: i, guard=5000),
     "late_race": lambda: _late_race(),
-    "long_stride": lambda: _grid_stride(1, "n - n // 5000", 1),
     "huge_grid": lambda: _huge_grid(),
 }
 
