@@ -7,9 +7,9 @@ certificate. (A warning that --strict would count is the exception: hidden, it d
 from __future__ import annotations
 
 import os
-import re
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, cast
 
 from amk.cli.inputs import Document, find_files, find_targets, read_document
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from amk.harness.context import ProverChoice
 
 __all__ = ["add_check", "check_documents", "worst"]
-
-_CODE = re.compile(r"AMK\d{0,3}", re.ASCII)
 
 
 def add_check(parser: ArgumentParser, argv: Sequence[str]) -> None:
@@ -61,10 +59,19 @@ def worst(codes: Iterator[int] | Sequence[int]) -> int:
 
 
 def _codes(values: Sequence[str]) -> tuple[str, ...]:
+    """Codes or their beginnings; one that shows nothing because no rule has it would hide a slip of the pen."""
     found = tuple(code.strip().upper() for value in values for code in value.split(",") if code.strip())
+    if not found:
+        return ()
+    from amk.harness.docs import titles
+
     for code in found:
-        if not _CODE.fullmatch(code):
+        if not code.startswith("AMK"[: len(code)]):
             raise InputError(f"{code[:40]!r} is no rule code", hint="give codes or their beginnings, as AMK3 or AMK301")
+        if not any(known.startswith(code) for known in titles()):
+            near = get_close_matches(code, titles(), 1, 0.5)
+            hint = f"{near[0]}, or see: amk rules" if near else "amk rules"
+            raise InputError(f"no rule has the code {code[:40]!r}", hint=hint)
     return found
 
 

@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn
 
 from amk import __version__
-from amk.cli.output import complain, complain_line, flush, report_fault, say, tolerate_any_text
+from amk.cli.output import complain, complain_line, fault_of_ours, flush, say, say_error, tolerate_any_text
 
 if TYPE_CHECKING:
     from amk.errors import AmkError
@@ -71,27 +71,36 @@ def entry() -> NoReturn:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command. Never raises, but for AMK_DEBUG=1, where our own faults keep their traceback."""
     tolerate_any_text()
+    words = list(sys.argv[1:] if argv is None else argv)
     try:
-        code = _dispatch(list(sys.argv[1:] if argv is None else argv))
+        code = _dispatch(words)
     except SystemExit as end:  # argparse: 0 for --help, 2 for a bad argument
         code = end.code if isinstance(end.code, int) else 2
     except KeyboardInterrupt:
         complain_line("amk: interrupted")
         code = 130
     except Exception as fault:  # the last place that can tell it to a user in a sentence
-        code = _failed(fault)
+        code = _failed(fault, as_json=_wants_json(words))
     return flush(code)
 
 
-def _failed(fault: Exception) -> int:
+def _wants_json(words: Sequence[str]) -> bool:
+    """Whether standard output is to be JSON; asked of the words, since they may be what is wrong."""
+    return "--json" in words or "--format=json" in words or "--format json" in " ".join(words)
+
+
+def _failed(fault: Exception, *, as_json: bool) -> int:
+    """An error for people on standard error, and under --json as an object on standard output."""
     from amk.errors import AmkError, EnvironmentProblem
 
     if isinstance(fault, MemoryError):
         fault = EnvironmentProblem("this machine has not the memory for that", hint="smaller sizes")
-    if isinstance(fault, AmkError):
-        complain(fault)
-        return _code(fault)
-    return report_fault(fault)
+    known = fault if isinstance(fault, AmkError) else fault_of_ours(fault)
+    code = _code(known)
+    complain(known)
+    if as_json:
+        say_error(known, code)
+    return code
 
 
 def _code(fault: AmkError) -> int:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from amk.errors import AmkError
 
 __all__ = [
-    "clean", "complain", "complain_line", "flush", "paint", "report_fault", "say", "say_json", "table",
-    "tolerate_any_text",
+    "clean", "complain", "complain_line", "fault_of_ours", "flush", "paint", "report_fault", "say", "say_error",
+    "say_json", "table", "tolerate_any_text",
 ]  # fmt: skip
 
 _COLOURS = {"red": "31;1", "yellow": "33;1", "green": "32;1", "blue": "36", "dim": "2", "bold": "1"}
@@ -56,14 +56,43 @@ def complain(fault: AmkError) -> None:
         complain_line(f"  try: {clean(fault.hint)}")
 
 
-def report_fault(fault: BaseException) -> int:
-    """Our own fault: a file to send, and exit code 4. With AMK_DEBUG=1 the traceback goes on."""
+def say_error(fault: AmkError, exit_code: int) -> None:
+    """An error as the one JSON object on standard output, for `--json` (docs/cli.md): what, and what to do about it."""
+    from amk import __version__
+
+    error = {"kind": type(fault).__name__, "code": _code(fault), "message": fault.message, "hint": fault.hint}
+    extra = {n: getattr(fault, n, None) for n in ("pointer", "line", "column", "log", "status")}
+    say_json({"amk": __version__, "exit_code": exit_code, "error": error | {n: v for n, v in extra.items() if v}})
+
+
+def _code(fault: AmkError) -> str | None:
+    """The rule that an error comes from: AMK001 of a file that does not read, the first finding of a refused kernel."""
+    report = getattr(fault, "report", None)
+    if report is not None:
+        found = (*report.errors, *report.undecided)
+        return found[0].code if found else None
+    code = getattr(fault, "code", None)
+    return str(code) if code else None
+
+
+def fault_of_ours(fault: BaseException) -> AmkError:
+    """An error that nobody foresaw, as one that says so and names the file to send. With AMK_DEBUG=1 it goes on."""
+    from amk.errors import InternalError
+
     if os.environ.get("AMK_DEBUG") == "1":
         raise fault
-    complain_line(f"amk: error: this is a fault of amk itself: {type(fault).__name__}: {clean(str(fault), 300)}")
     place = _write_report(fault)
-    complain_line(f"  try: send {place} with the command you ran" if place else "  try: run again with AMK_DEBUG=1")
-    return 4
+    hint = f"send {place} with the command you ran" if place else "run again with AMK_DEBUG=1"
+    said = InternalError(f"this is a fault of amk itself: {type(fault).__name__}: {clean(str(fault), 300)}", hint=hint)
+    said.code = "AMK900"  # type: ignore[attr-defined]
+    return said
+
+
+def report_fault(fault: BaseException) -> int:
+    """Our own fault, on standard error: a file to send, and exit code 4."""
+    said = fault_of_ours(fault)
+    complain(said)
+    return said.exit_code
 
 
 def _write_report(fault: BaseException) -> str:

@@ -42,6 +42,18 @@ class OutOfBounds:
     code, title, severity = "AMK201", "out of bounds", "error"
 
 
+class Race:
+    """Two threads meet."""
+
+    code, title, severity = "AMK301", "race", "error"
+
+
+class Scattered:
+    """Neighbours read what lies apart."""
+
+    code, title, severity = "AMK501", "not coalesced", "warning"
+
+
 @dataclass
 class FakeHarness:
     """Finds a fault in every kernel whose name starts with `bad`, a warning in `slow`, a doubt in `hard`."""
@@ -80,7 +92,7 @@ def harness(monkeypatch: pytest.MonkeyPatch) -> FakeHarness:
     fake, module = FakeHarness(), ModuleType("amk.harness.check")
     module.check = fake.check  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "amk.harness.check", module)
-    monkeypatch.setattr(amk.harness.rules, "RULES", (OutOfBounds,), raising=False)
+    monkeypatch.setattr(amk.harness.rules, "RULES", (OutOfBounds, Race, Scattered), raising=False)
     for cached in (docs.titles, docs.pages):
         cached.cache_clear()
     return fake

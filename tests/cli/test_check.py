@@ -80,7 +80,20 @@ def test_hidden_is_still_a_fault(check: Any, write: Any) -> None:
     code, out = check("bad.amk.json", "--ignore", "AMK2,AMK3")
     assert code == 1 and "1 hidden" in out and "AMK201" not in out
     assert check("bad.amk.json", "--select", "amk201")[0] == 1
-    assert check("bad.amk.json", "--select", "E501")[0] == 2
+
+
+@pytest.mark.parametrize(("codes", "said"), [
+    ("E501", "'E501' is no rule code"), ("AMK999", "no rule has the code 'AMK999'"), ("AMK3,AMK201x", "'AMK201X'"),
+    ("AMK202", "try: AMK201"), ("AMK7", "no rule has the code 'AMK7'"),
+])  # fmt: skip
+@pytest.mark.parametrize("option", ["--select", "--ignore"])
+def test_a_code_that_no_rule_has_is_refused(
+    write: Any, option: str, codes: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write("bad")
+    assert main(["check", "bad.amk.json", option, codes]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and said in err
 
 
 def test_json(check: Any, write: Any) -> None:
