@@ -36,14 +36,15 @@ from itertools import product
 from math import prod
 from typing import Any, NamedTuple
 
-from amk.dsl.expr import Apply, Elem, Expr, names, subterms
+from amk.dsl.expr import Apply, Const, Elem, Expr, names, subterms
 from amk.dsl.kernel import expressions
-from amk.harness.events import Env, Program
+from amk.harness.events import Env, Program, Unsupported
 from amk.harness.masks import maximal
 from amk.harness.sizes import BLOCKS, GRID, MANY, Tried, resting
 
 __all__ = ["samples"]
 
+_REMAINDERS = 16  # the largest modulus of a size or a block in a condition
 _ROUNDS = 64  # combinations of constant loop variables at which a condition's threads are compared
 
 
@@ -126,9 +127,20 @@ def _aspects(p: Program, conditions: list[Expr], valued: list[Expr]) -> Iterator
         if rounds is None:
             terms.append(e)
         elif used := names(e) - local:
+            _few_residues(e, local)
             yield Aspect(used, partial(_passing, p, e, tuple(maximal(e, local)), rounds))
     for m in dict.fromkeys(m for e in terms for m in maximal(e, local)):
         yield Aspect(names(m), partial(p.value, m))
+
+
+def _few_residues(e: Expr, local: frozenset[str]) -> None:
+    """Not every residue of a larger modulus is tried, so what may hold for one of them alone is refused."""
+    for x in subterms(e):
+        if isinstance(x, Apply) and x.op in ("%", "&", "|", "^", "<<", ">>") and names(x) - local:
+            by = x.args[1]
+            if x.op not in ("%", "&") or not isinstance(by, Const) or not 0 < int(by.value) <= _REMAINDERS:
+                message = f"the condition {e} asks for a remainder of more than {_REMAINDERS} values in {x}"
+                raise Unsupported(f"{message}: compare a size or a block with bounds instead")
 
 
 def _rounds(p: Program, e: Expr, local: frozenset[str]) -> list[Env] | None:
