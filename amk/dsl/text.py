@@ -52,62 +52,60 @@ def _literal(value: int | float | bool, outer: int) -> str:
 
 
 # ------------------------------------------------------------------------------------------------------------ parse
-_TOKEN = re.compile(
-    r"[ \t]*(?:(?P<num>(?:\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\d+))|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
-    r"|(?P<op><<|>>|<=|>=|==|!=|//|[-+*/%&|^<>()\[\],]))"
+# The last alternative is any other character, so that nothing is skipped; only blanks and tabs stand between words.
+_WORD = re.compile(
+    r"[0-9]+\.[0-9]*(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+|[0-9]+|[A-Za-z_][A-Za-z0-9_]*"
+    r"|<<|>>|<=|>=|==|!=|//|[^ \t]"
 )
-_Token = tuple[str, str, int]
-
-
-def _tokens(text: str) -> list[_Token]:
-    out: list[_Token] = []
-    at, end = 0, len(text.rstrip(" \t"))
-    while at < end:
-        m = _TOKEN.match(text, at)
-        if m is None:
-            raise ExprError(f"unexpected character {text[at]!r} in expression", at)
-        kind = m.lastgroup or ""
-        out.append((kind, m[kind], m.start(kind)))
-        at = m.end()
-    out.append(("end", "", end))
-    return out
+_SIGNS = frozenset((*"-+*/%&|^<>()[],", "<<", ">>", "<=", ">=", "==", "!=", "//"))
+_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
+_DIGITS = frozenset("0123456789")
+_END = ""  # follows the last word
 
 
 class _Parser:
-    """Precedence climbing over the tokens of one expression."""
+    """Precedence climbing over the words of one expression."""
+
+    __slots__ = ("at", "depth", "text", "words")
 
     def __init__(self, text: str) -> None:
-        self.tokens = _tokens(text)
-        self.at = 0
-        self.depth = 0
-        operators = sum(1 for kind, text, _ in self.tokens if kind == "op" and text in BINARY)
-        if operators > MAX_OPERATORS:  # chains nest to the left without nesting in the text
+        self.text, self.at, self.depth = text, 0, 0
+        self.words = _WORD.findall(text)
+        for i, word in enumerate(self.words):
+            if word not in _SIGNS and word[0] not in _LETTERS and word[0] not in _DIGITS:
+                self.at = i
+                raise self.fail(f"unexpected character {word!r} in expression")
+        if len(self.words) > MAX_OPERATORS and sum(word in BINARY for word in self.words) > MAX_OPERATORS:
+            # chains nest to the left without nesting in the text
             raise ExprError(f"expression has more than {MAX_OPERATORS} operators; name parts of it with let")
+        self.words.append(_END)
 
     def fail(self, message: str) -> ExprError:
-        return ExprError(message, self.tokens[self.at][2])
+        """The fault, at the column of the word that was reached."""
+        columns = [m.start() for m in _WORD.finditer(self.text)]
+        return ExprError(message, columns[self.at] if self.at < len(columns) else len(self.text.rstrip(" \t")))
 
-    def take(self, text: str) -> None:
-        if self.tokens[self.at][1] != text or self.tokens[self.at][0] == "end":
-            found = self.tokens[self.at][1] or "the end"
-            raise self.fail(f"expected {text!r}, found {found!r}")
+    def take(self, word: str) -> None:
+        found = self.words[self.at]
+        if found != word:
+            raise self.fail(f"expected {word!r}, found {found or 'the end'!r}")
         self.at += 1
 
     def whole(self) -> Expr:
         e = self.term(0)
-        if self.tokens[self.at][0] != "end":
-            raise self.fail(f"unexpected {self.tokens[self.at][1]!r} after the expression")
+        if self.words[self.at] != _END:
+            raise self.fail(f"unexpected {self.words[self.at]!r} after the expression")
         return e
 
     def term(self, floor: int) -> Expr:
+        """A term of operators that bind at least as tightly as `floor`."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise self.fail(f"expression nests deeper than {MAX_DEPTH}")
-        left = self.prefix(floor)
-        compared = False
+        left, compared, words = self.prefix(floor), False, self.words
         while True:
-            op = self.tokens[self.at][1]
-            level = BINARY.get(op) if self.tokens[self.at][0] != "end" else None
+            op = words[self.at]
+            level = BINARY.get(op)
             if level is None or level < floor:
                 break
             if op in COMPARISONS:
@@ -120,46 +118,48 @@ class _Parser:
         return left
 
     def prefix(self, floor: int) -> Expr:
-        text = self.tokens[self.at][1]
-        if text == "not":
+        word = self.words[self.at]
+        if word == "not":
             if floor > NOT_LEVEL:
                 raise self.fail("'not' needs parentheses here")
             self.at += 1
             return Apply("not", (self.term(NOT_LEVEL),))
-        if text == "-":
+        if word == "-":
             self.at += 1
-            number = self.tokens[self.at][0] == "num"  # a minus before a literal belongs to the literal
-            inner = self.term(NEG_LEVEL) if self.tokens[self.at][1] == "-" else self.atom()
+            follow = self.words[self.at]
+            number = follow != _END and follow[0] in _DIGITS  # a minus before a literal belongs to the literal
+            inner = self.term(NEG_LEVEL) if follow == "-" else self.atom(follow)
             return Const(-inner.value) if number and isinstance(inner, Const) else Apply("neg", (inner,))
-        return self.atom()
+        return self.atom(word)
 
-    def atom(self) -> Expr:
-        kind, text, _ = self.tokens[self.at]
-        if kind == "num":
-            value = self.number(text)
-            self.at += 1
-            return value
-        if text == "(":
+    def atom(self, word: str) -> Expr:
+        """What the word that was reached begins: a literal, a name, a call, an element or parentheses."""
+        if word == "(":
             self.at += 1
             e = self.term(0)
             self.take(")")
             return e
-        if kind != "name" or text in ("and", "or", "not"):
-            raise self.fail(f"expected a value, found {text or 'the end'!r}")
+        first = word[:1]
+        if first in _DIGITS:
+            value = self.number(word)
+            self.at += 1
+            return value
+        if first not in _LETTERS or word in ("and", "or", "not"):
+            raise self.fail(f"expected a value, found {word or 'the end'!r}")
         self.at += 1
-        if text in ("true", "false"):
-            return Const(text == "true")
-        follow = self.tokens[self.at][1]
+        if word in ("true", "false"):
+            return Const(word == "true")
+        follow = self.words[self.at]
         if follow == "(":
-            return self.call(text)
-        return Elem(text, self.listed("[", "]")) if follow == "[" else Var(text)
+            return self.call(word)
+        return Elem(word, self.listed("[", "]")) if follow == "[" else Var(word)
 
-    def number(self, text: str) -> Expr:
-        if text.isdigit():
-            if len(text) > 19 or int(text) > MAX_INT:
+    def number(self, word: str) -> Expr:
+        if word.isdigit():
+            if len(word) > 19 or int(word) > MAX_INT:
                 raise self.fail("integer outside 64 bits")
-            return Const(int(text))
-        value = float(text)
+            return Const(int(word))
+        value = float(word)
         if value in (float("inf"), float("-inf")):
             raise self.fail("float literal overflows")
         return Const(value)
@@ -176,7 +176,7 @@ class _Parser:
     def listed(self, opening: str, closing: str) -> tuple[Expr, ...]:
         self.take(opening)
         out = [self.term(0)]
-        while self.tokens[self.at][1] == ",":
+        while self.words[self.at] == ",":
             self.at += 1
             out.append(self.term(0))
         self.take(closing)
