@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from amk.dsl.builder import KernelBuilder
+from amk.dsl.registers import estimate_registers
 from amk.harness.check import check
-from amk.harness.registers import estimate_registers
 from amk.harness.rules.examples import example, small
 
 

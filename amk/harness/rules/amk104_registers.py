@@ -7,14 +7,15 @@ from math import prod
 
 from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.occupancy import allocated_registers, max_registers
+from amk.dsl.registers import assumed_registers, estimate_registers, with_margin
 from amk.harness.context import Context
 from amk.harness.diagnostics import Diagnostic, Obligation
-from amk.harness.registers import estimate_registers, with_margin
 from amk.harness.rule import Rule
 from amk.harness.rules.examples import example, small
 
 __all__ = ["Registers"]
 
+SPILL = 8  # bytes of local memory traffic that keep one register free: a store and a load
 MOST_ELEMENTS = 1024  # four times what a thread can hold: nothing that large becomes registers
 
 
@@ -23,8 +24,9 @@ class Registers(Rule):
 
     Why:    The compiler spills to memory, or the launch fails because the block does not fit on an SM.
     Proof:  Liveness of register buffers and carried values over the descriptor, 20 % added for named values and
-            addresses (which the compiler can recompute), against 255 and what is left for `min_blocks` blocks. The
-            compiled count is checked again, and spills are refused.
+            addresses (which the compiler can recompute), less what the kernel may spill (`spill_bytes`; a register
+            costs 8, to store and to load it), against 255 and what is left for `min_blocks` blocks. What a thread
+            needs with all names and addresses is estimated too, and the compiled binary is held to both.
     Bad:    A 16 x 16 tile of f32 in registers with 512 threads.
     Good:   A smaller tile, or fewer threads.
     Source: cuda_occupancy.h of the CUDA toolkit; github.com/HazyResearch/ThunderKittens/issues/37
@@ -40,9 +42,10 @@ class Registers(Rule):
                 yield self.report(k, f"/buffers/{i}", message, hint="keep it in shared memory")
                 return
         guess = estimate_registers(d, data_only=True)
-        need, fit = with_margin(guess), max_registers(k.target, d.threads, d.min_blocks)
+        need, fit = with_margin(guess) - d.spill_bytes // SPILL, max_registers(k.target, d.threads, d.min_blocks)
         if need <= fit or not fit:  # fit 0: AMK101 or AMK105
-            claim = f"about {guess} registers of live data, {need} with the margin, fit {fit}"
+            claim = f"{need} registers for live data with a margin of 20 % are at most {fit}; a thread is expected to "
+            claim += f"take about {estimate_registers(d)}, and at most {assumed_registers(d, k.target)}"
             k.obligations.append(Obligation(self.code, "", claim, "structure"))
             return
         file = allocated_registers(machine, d.threads, need) * d.min_blocks

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.occupancy import occupancy
+from amk.dsl.registers import assumed_registers
 from amk.harness.context import Context
-from amk.harness.diagnostics import Diagnostic
+from amk.harness.diagnostics import Diagnostic, Obligation
 from amk.harness.rule import Rule
 from amk.harness.rules.examples import example
 
@@ -18,7 +19,8 @@ class Occupancy(Rule):
     """`min_blocks` blocks fit on an SM by warps, blocks and shared memory.
 
     Why:    A promise to the compiler that the SM cannot keep costs registers for nothing.
-    Proof:  NVIDIA's occupancy formula without registers (those are AMK104).
+    Proof:  NVIDIA's occupancy formula without registers (those are AMK104). How many blocks fit with the registers
+            that are estimated is noted, and compared with what fits once the kernel is compiled.
     Bad:    min_blocks=3 with 1024 threads.
     Good:   min_blocks=2, or smaller blocks.
     Source: cuda_occupancy.h of the CUDA toolkit
@@ -34,6 +36,11 @@ class Occupancy(Rule):
         if most.blocks_per_sm < d.min_blocks:
             message = f"min_blocks is {d.min_blocks}, and {most.blocks_per_sm} fit on an SM (limit: {most.limited_by})"
             yield self.report(k, "", message, hint=f"set min_blocks to {max(1, most.blocks_per_sm)}")
+            return
+        registers = assumed_registers(d, k.target)
+        fits = occupancy(k.target, d.threads, registers, d.shared_bytes)
+        claim = f"with at most {registers} registers a thread {fits.blocks_per_sm} blocks fit on an SM, limited by "
+        k.obligations.append(Obligation(self.code, "", claim + fits.limited_by, "structure"))
 
     @staticmethod
     def bad() -> KernelDescriptor:
