@@ -14,15 +14,22 @@ from pathlib import Path
 from amk import __version__
 from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.occupancy import max_registers
+from amk.dsl.registers import assumed_registers, estimate_registers
 from amk.dsl.target import Target
 from amk.synth.cache import Cache, CacheKey, Entry
 
 __all__ = ["Binary", "binary_of", "default_cache", "key_of"]
 
+_COUNTS = ("registers", "estimated_registers", "assumed_registers", "spill_bytes")  # of a thread, in an entry's meta
+
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """A certified kernel's machine code, with what the compiler and the certificate say of it."""
+    """A certified kernel's machine code, with what the compiler and the certificate say of it.
+
+    Registers of a thread: `registers` compiled, `estimated_registers` expected from liveness, `assumed_registers` the
+    estimate with its margin, which the certificate's occupancy stands on; `warnings` say where the binary exceeds it.
+    """
 
     kernel: KernelDescriptor
     target: Target
@@ -34,6 +41,9 @@ class Binary:
     spill_bytes: int
     shared_bytes: int
     hit: bool
+    estimated_registers: int = 0
+    assumed_registers: int = 0
+    warnings: tuple[str, ...] = ()
 
 
 @lru_cache(maxsize=1)
@@ -59,10 +69,11 @@ def binary_of(kernel: KernelDescriptor, target: Target, cache: Cache | None = No
     """The binary for a target, from the cache or made now. Raises Refused, CompileError or EnvironmentProblem."""
     store = cache or default_cache()
     entry, hit = store.get_or_make(key_of(kernel, target), lambda: _make(kernel, target))
-    meta = entry.meta
+    warned = entry.meta.get("warnings")
+    counts = {n: int(str(entry.meta.get(n, 0))) for n in _COUNTS}
     return Binary(
-        kernel, target, entry.cubin, entry.source, entry.log, entry.certificate, int(str(meta["registers"])),
-        int(str(meta["spill_bytes"])), kernel.shared_bytes, hit,
+        kernel, target, entry.cubin, entry.source, entry.log, entry.certificate, shared_bytes=kernel.shared_bytes,
+        hit=hit, warnings=tuple(map(str, warned)) if isinstance(warned, list) else (), **counts,
     )  # fmt: skip
 
 
@@ -77,13 +88,16 @@ def _make(kernel: KernelDescriptor, target: Target) -> Entry:
     arch = target.architecture
     made = compile_cubin(source.text, arch.name, name=source.name)
     _dump(source.name, kernel.hash, source.text, made.log)
-    verify_binary(
+    assumed = assumed_registers(kernel, target)
+    warnings = verify_binary(
         made, max_registers=max_registers(target, kernel.threads, kernel.min_blocks),
-        max_shared_bytes=arch.shared_optin, allow_spills=kernel.spill_bytes > 0, threads=kernel.threads,
+        max_shared_bytes=arch.shared_optin, max_spill_bytes=kernel.spill_bytes, threads=kernel.threads,
         regs_per_sm=arch.registers_per_sm, blocks_per_sm=kernel.min_blocks, dynamic_shared_bytes=kernel.shared_bytes,
+        assumed_registers=assumed, target=target,
     )  # fmt: skip
     meta = {
         "registers": made.resources.registers, "spill_bytes": made.spill_stores + made.spill_loads,
+        "estimated_registers": estimate_registers(kernel), "assumed_registers": assumed, "warnings": list(warnings),
         "toolkit": made.toolkit, "kernel": kernel.name,
     }  # fmt: skip
     return Entry(made.cubin, source.text, made.log, certificate.to_json(), json.loads(json.dumps(meta)))

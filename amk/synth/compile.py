@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
 
+from amk.dsl.occupancy import occupancy
+from amk.dsl.target import Target
 from amk.errors import CompileError, EnvironmentProblem, InputError
 from amk.synth.cubin import Resources, read_cubin
 
@@ -97,15 +99,20 @@ def verify_binary(
     *,
     max_registers: int | None,
     max_shared_bytes: int,
-    allow_spills: bool,
+    max_spill_bytes: int,
     threads: int,
     regs_per_sm: int = 65_536,
     blocks_per_sm: int = 1,
     dynamic_shared_bytes: int = 0,
-) -> None:
+    assumed_registers: int | None = None,
+    target: Target | None = None,
+) -> tuple[str, ...]:
     """The gate after compilation: the real binary must keep what the certificate assumed.
 
-    Units:   registers per thread; bytes of shared memory per block (static and dynamic together); threads per block
+    Back come warnings: more registers than were assumed cost blocks that were promised, which is slower, not wrong.
+
+    Units:   registers per thread; bytes of shared memory per block (static and dynamic together); bytes of spill
+             stores and loads per thread, together; threads per block; `blocks_per_sm` that the kernel was bound to
     Raises:  CompileError naming every broken assumption with both of its numbers
     """
     real = compiled.resources
@@ -116,13 +123,28 @@ def verify_binary(
         (max_registers is not None and real.registers > max_registers, f"{real.registers} registers > {max_registers}"),
         (file > regs_per_sm, _register_file(real.registers, threads, blocks_per_sm, file, regs_per_sm)),
         (shared > max_shared_bytes, f"{shared:,} bytes of shared memory > {max_shared_bytes:,}"),
-        (spilled and not allow_spills, f"{compiled.spill_stores} + {compiled.spill_loads} bytes spilled, none allowed"),
+        (spilled > max_spill_bytes, _spills(compiled, max_spill_bytes)),
         (threads > (real.max_threads or threads), f"{threads} threads > the launch bound of {real.max_threads}"),
     ]
     if found := [text for bad, text in broken if bad]:
         hint = "smaller tiles, fewer stages or a launch bound of the real block size"
         text = f"kernel {real.name!r} on {compiled.target}: {'; '.join(found)}"
         raise CompileError(text, log=compiled.log, hint=hint)
+    if target is None or assumed_registers is None or real.registers <= assumed_registers:
+        return ()
+    return _fewer_blocks(target, threads, shared, assumed_registers, real.registers)
+
+
+def _spills(compiled: Compiled, allowed: int) -> str:
+    stores, loads = compiled.spill_stores, compiled.spill_loads
+    return f"{stores} + {loads} bytes spilled, " + (f"{allowed} allowed" if allowed else "none allowed")
+
+
+def _fewer_blocks(target: Target, threads: int, shared: int, assumed: int, real: int) -> tuple[str, ...]:
+    """What it costs that more registers are taken than the certificate counted on."""
+    promised, left = (occupancy(target, threads, r, shared).blocks_per_sm for r in (assumed, real))
+    text = f"{real} registers where at most {assumed} were estimated"
+    return (text + (f": {left} blocks fit on an SM instead of {promised}" if left < promised else ""),)
 
 
 def _allocated_registers(registers: int, threads: int, blocks: int) -> int:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from amk.dsl.occupancy import max_registers
+from amk.dsl.target import Target
 from amk.errors import CompileError, EnvironmentProblem, InputError
 from amk.synth import compile as module
 from amk.synth.compile import FLAGS, Compiled, compile_cubin, supported_targets, toolkit_version, verify_binary
@@ -56,7 +58,7 @@ def _compiled(registers: int, *, shared: int = 0, spills: int = 0, bound: int | 
 
 
 def _verify(compiled: Compiled, threads: int, **changed: object) -> None:
-    limits = {"max_registers": None, "max_shared_bytes": 49_152, "allow_spills": False, **changed}
+    limits = {"max_registers": None, "max_shared_bytes": 49_152, "max_spill_bytes": 0, **changed}
     verify_binary(compiled, threads=threads, **limits)  # type: ignore[arg-type]
 
 
@@ -89,7 +91,10 @@ def test_spills_are_counted() -> None:
     assert done.resources.max_threads == 1024
     with pytest.raises(CompileError, match="spilled, none allowed"):
         _verify(done, 1024)
-    _verify(done, 1024, allow_spills=True)
+    spilled = done.spill_stores + done.spill_loads
+    _verify(done, 1024, max_spill_bytes=spilled)
+    with pytest.raises(CompileError, match=rf"bytes spilled, {spilled - 1} allowed"):
+        _verify(done, 1024, max_spill_bytes=spilled - 1)
 
 
 def test_spills_of_helpers_count_and_of_other_kernels_do_not() -> None:
@@ -229,3 +234,18 @@ def test_gate_names_every_broken_assumption() -> None:
     assert "4 + 4 bytes spilled" in said and "256 threads > the launch bound of 128" in said
     good = replace(bad, spill_stores=0, spill_loads=0)
     _verify(good, 128, max_registers=80, dynamic_shared_bytes=9_152)
+
+
+def test_more_registers_than_estimated() -> None:
+    """Fewer blocks than promised are slower, not wrong: a warning with both numbers; fewer than asked for, refused."""
+    a100, said = Target.find("A100"), {"assumed_registers": 64, "target": Target.find("A100")}
+
+    def warnings(registers: int, **more: object) -> tuple[str, ...]:
+        limits = {"max_registers": None, "max_shared_bytes": 49_152, "max_spill_bytes": 0, **said, **more}
+        return verify_binary(_compiled(registers), threads=256, **limits)  # type: ignore[arg-type]
+
+    assert warnings(64) == () and max_registers(a100, 256, 4) == 64
+    assert warnings(72) == ("72 registers where at most 64 were estimated: 3 blocks fit on an SM instead of 4",)
+    assert warnings(72, dynamic_shared_bytes=49_000) == ("72 registers where at most 64 were estimated",)
+    with pytest.raises(CompileError, match="72 registers > 64"):
+        warnings(72, max_registers=64, blocks_per_sm=4)
