@@ -32,26 +32,47 @@ CPU_TARGET = "sm_80"  # the CPU executor runs any kernel; the oldest target asks
 
 
 def build(problem: Problem, schedule: Schedule, target: Target | str) -> KernelDescriptor:
-    """The descriptor of a problem under a schedule."""
-    from amk.ops import REGISTRY
+    """The descriptor of a problem under a schedule, with both as its origin. Nothing is proved yet: see `certify`.
 
-    t = Target.find(target) if isinstance(target, str) else target
-    family = next(f for f in REGISTRY.values() if isinstance(problem, f.problem))
-    return family.build(problem, schedule, t)
+    Args:    `target` is an architecture ("sm_90a"), a known device ("h200") or a Target
+    Raises:  ArgumentError for choices that contradict each other or the problem, and for a problem that no registered
+             operator has; Refused, naming the limit, for a block that the target has no room for; InputError for an
+             unknown target
+    """
+    from amk.agents.rules import refuse_misfit
+    from amk.ops import family_of
+
+    place = _target(target)
+    kernel = family_of(problem).kernel(problem, schedule, place)
+    refuse_misfit(kernel, place)
+    return kernel
 
 
-def propose(problem: Problem, target: Target | str, objective: Objective = "throughput") -> list[Proposal]:
-    """The rule agent's schedules, the best first."""
+def propose(
+    problem: Problem, target: Target | str, objective: Objective = "throughput", *, deterministic: bool = True
+) -> list[Proposal]:
+    """The rule agent's schedules, the best first by a model (seconds and joules of a call; nothing is measured here).
+
+    Args:    `objective` is "throughput", "latency" or "energy" (`amk.agents.agent.OBJECTIVES` says what each means);
+             `deterministic` puts schedules whose last bits can differ from run to run behind all others
+    Raises:  ArgumentError for an unknown objective or problem; Refused, naming the limit, where nothing fits the target
+    """
     from amk.agents.rules import RuleAgent
 
-    return RuleAgent().propose(problem, Target.find(target) if isinstance(target, str) else target, objective)
+    return RuleAgent().propose(problem, _target(target), objective, deterministic=deterministic)
 
 
-def proposed(problem: Problem, target: Target, objective: Objective = "throughput", rank: int = 0) -> KernelDescriptor:
-    """The descriptor of an agent's proposal, with the agent and its reasons as its origin."""
+def _target(target: Target | str) -> Target:
+    return Target.find(target) if isinstance(target, str) else target
+
+
+def proposed(
+    problem: Problem, target: Target, objective: Objective = "throughput", rank: int = 0, deterministic: bool = True
+) -> KernelDescriptor:
+    """The descriptor of the agent's proposal number `rank`, with the agent and its reasons as its origin."""
     from amk.agents.rules import RuleAgent
 
-    p = propose(problem, target, objective)[rank]
+    p = propose(problem, target, objective, deterministic=deterministic)[rank]
     kernel = build(problem, p.schedule, target)
     origin = (kernel.origin or Origin()).model_copy(
         update={"agent": f"{RuleAgent.name} {RuleAgent.version}", "reasons": p.reasons}
@@ -60,7 +81,10 @@ def proposed(problem: Problem, target: Target, objective: Objective = "throughpu
 
 
 def certify(kernel: KernelDescriptor, target: Target | str | None = None) -> Certificate:
-    """The certificate of a kernel, its meaning checked where it names an operator. Raises Refused."""
+    """The certificate of a kernel for a target (by default its own), its meaning checked where it names an operator.
+
+    Raises:  Refused with the report; Undecided where only a solver's limit stands in the way
+    """
     from amk.harness.certify import certify as prove
     from amk.runtime.meaning import meaning_of
 
@@ -68,7 +92,12 @@ def certify(kernel: KernelDescriptor, target: Target | str | None = None) -> Cer
 
 
 def compile(kernel: KernelDescriptor | Certificate, *, device: str | int = "auto") -> CompiledKernel:
-    """A callable of a kernel: `k(x=x, y=y)`. `device`: "auto", "cpu", or the index of a GPU."""
+    """A callable of a kernel: `k(x=x, y=y)` writes its outputs in place; sizes are taken from the arrays' shapes.
+
+    Args:    `device` is "auto" (a GPU if there is one), "cpu", "cuda", "cuda:N", or the index of a GPU
+    Raises:  Refused for a kernel that does not pass (on a GPU with the first call); ArgumentError for an unknown
+             device; EnvironmentProblem for a GPU that is not there
+    """
     from amk.runtime.kernel import CompiledKernel
 
     descriptor = kernel if isinstance(kernel, KernelDescriptor) else kernel.kernel
@@ -115,17 +144,21 @@ class Last:
 class AutoMegaKernelGEMM:
     """C = alpha * op(A) op(B) + beta * C in fp32, by kernels that come with a proof.
 
-    device:      "auto" (the arrays' GPU, or a GPU for host arrays where there is one), "cpu", or the index of a GPU
-    objective:   "throughput", "latency" or "energy"
-    cpu_budget:  lane operations that a call on the CPU executor may cost; None: no limit
+    device:         "auto" (the arrays' GPU, or a GPU for host arrays where there is one), "cpu", or the index of a GPU
+    objective:      "throughput", "latency" or "energy"; ArgumentError for another
+    cpu_budget:     lane operations that a call on the CPU executor may cost (4e9: about a minute); None: no limit
+    deterministic:  False allows kernels that add partial sums in no fixed order: faster where k is long and C small
     """
 
     def __init__(
-        self, device: str | int = "auto", *, objective: Objective = "throughput", cpu_budget: int | None = 4_000_000_000
-    ) -> None:
+        self, device: str | int = "auto", *, objective: Objective = "throughput",
+        cpu_budget: int | None = 4_000_000_000, deterministic: bool = True,
+    ) -> None:  # fmt: skip
+        from amk.agents.agent import objective_of
         from amk.runtime.gemm_plan import Plans
 
-        self.device, self.objective, self.cpu_budget = device, objective, cpu_budget
+        self.device, self.objective, self.cpu_budget = device, objective_of(objective), cpu_budget
+        self.deterministic = deterministic
         self._calls: dict[Any, GemmCall] = {}
         self.plans = Plans()
         self._local = threading.local()
@@ -163,18 +196,24 @@ class AutoMegaKernelGEMM:
         return out
 
     def explain(self, A: Any, B: Any, C: Any = None, *, beta: float = 0.0) -> dict[str, Any]:
-        """Which kernel a call would use, why, what is proved of it, and what it is predicted to cost."""
+        """Which kernel a call would use, why, what is proved of it, and what it is predicted to cost. Nothing runs.
+
+        Shapes:   as of `run`        Raises: ArgumentError as `run` does, Refused where no schedule fits
+        Returns:  kernel, target, problem, schedule, reasons (one a field), predicted_seconds and _joules, proved (how
+                  many obligations), ok, facts (that a launch checks), alternatives (the next three schedules)
+        """
         from amk.harness.check import check
         from amk.runtime.gemm_call import problem_of
 
         problem, target = problem_of(self, A, B, C, beta)
-        proposals = propose(problem, target, self.objective)
-        kernel = proposed(problem, target, self.objective)
+        proposals = propose(problem, target, self.objective, deterministic=self.deterministic)
+        kernel = proposed(problem, target, self.objective, 0, self.deterministic)
         report = check(kernel, target)
         return {
             "kernel": kernel.name, "target": target.name, "problem": problem.model_dump(),
             "schedule": proposals[0].schedule.model_dump(), "reasons": proposals[0].reasons,
-            "predicted_seconds": proposals[0].seconds, "proved": len(report.obligations), "ok": report.ok,
+            "predicted_seconds": proposals[0].seconds, "predicted_joules": proposals[0].joules,
+            "proved": len(report.obligations), "ok": report.ok,
             "facts": list(report.facts), "alternatives": [p.schedule.model_dump() for p in proposals[1:4]],
         }  # fmt: skip
 
@@ -186,5 +225,6 @@ def call_for(owner: AutoMegaKernelGEMM, problem: Problem, device: int | None, ke
     found = owner._calls.get(key)
     if found is None:
         target = Target.find(CPU_TARGET) if device is None else device_target(device)
-        found = owner._calls.setdefault(key, GemmCall(proposed(problem, target, owner.objective), target, device))
+        kernel = proposed(problem, target, owner.objective, 0, owner.deterministic)
+        found = owner._calls.setdefault(key, GemmCall(kernel, target, device))
     return found

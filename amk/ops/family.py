@@ -8,10 +8,10 @@ from typing import Any, Literal, Self, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
 
-from amk.dsl.kernel import KernelDescriptor
+from amk.dsl.kernel import KernelDescriptor, Origin
 from amk.dsl.target import Target
 
-__all__ = ["OperatorFamily", "Problem", "Schedule", "Tolerance"]
+__all__ = ["OperatorFamily", "Problem", "Schedule", "Tolerance", "sizes_by_name"]
 
 
 class Problem(BaseModel):
@@ -47,11 +47,23 @@ class Tolerance:
     source: str
 
 
+def sizes_by_name(problem: Any) -> dict[str, int]:
+    """The problem's whole numbers under their own names, and in upper case (field m is the kernel's m or M)."""
+    whole = {n: v for n, v in problem.model_dump().items() if type(v) is int}
+    return whole | {n.upper(): v for n, v in whole.items()}
+
+
 @dataclass(frozen=True, slots=True)
 class OperatorFamily:
-    """One family. `reference` maps named NumPy arrays and scalars to named float64 results.
+    """One family; one such value in `REGISTRY` is all that agents, the command and the harness need of it.
 
-    `samples` are small odd sizes by parameter name, at which every new kernel is run against the reference.
+    name, summary:  what the command calls it, and one line for people
+    build:          (problem, schedule, target) -> descriptor; ArgumentError for choices that contradict each other
+    reference:      named NumPy arrays and scalars, and the problem's fields, -> named float64 results
+    flops, bytes:   of a problem: operations, and the least traffic with global memory in bytes
+    tolerance:      largest relative error that still counts as right
+    samples:        small odd sizes by parameter name, at which every new kernel is run against the reference
+    sizes:          of a problem: values of the kernel's integer parameters (what it leaves out is packed, or smallest)
     """
 
     name: str
@@ -64,3 +76,13 @@ class OperatorFamily:
     bytes: Callable[[Any], int]
     tolerance: Tolerance
     samples: tuple[dict[str, int], ...]
+    sizes: Callable[[Any], dict[str, int]] = sizes_by_name
+
+    def kernel(self, problem: Problem, schedule: Schedule, target: Target) -> KernelDescriptor:
+        """What `build` makes, with operator, problem and schedule as its origin (by which its meaning is checked)."""
+        made = self.build(problem, schedule, target)
+        facts = {
+            "operator": self.name, "problem": problem.model_dump(),
+            "schedule": schedule.model_dump(exclude_defaults=True),
+        }  # fmt: skip
+        return made.model_copy(update={"origin": (made.origin or Origin()).model_copy(update=facts)})

@@ -273,15 +273,28 @@ def _epilogue(
                 k.store(where, *values)
 
 
+def sizes(p: Gemm) -> dict[str, int]:
+    """The kernel's integer parameters for a problem whose matrices of a batch lie one after the other."""
+    lda, ldb, ldc = p.leading
+    a, b = p.k if p.trans_a else p.m, p.n if p.trans_b else p.k
+    return {
+        "M": p.m, "N": p.n, "K": p.k, "lda": lda, "ldb": ldb, "ldc": ldc, "batch": p.batch,
+        "batch_a": a * lda, "batch_b": b * ldb, "batch_c": p.m * ldc,
+    }  # fmt: skip
+
+
 def reference(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """C in float64: arrays A, B (as stored), C, scalars alpha, beta and the flags trans_a, trans_b."""
+    """C in float64: arrays A, B (as stored), C, scalars alpha, beta and the flags trans_a, trans_b.
+
+    A `beta` that is text is the problem's, of a kernel that has no such argument: 0.
+    """
     import numpy as np
 
     a, b = (np.asarray(arrays[n], np.float64) for n in ("A", "B"))
     a = np.swapaxes(a, -1, -2) if arrays.get("trans_a") else a
     b = np.swapaxes(b, -1, -2) if arrays.get("trans_b") else b
     out = float(arrays.get("alpha", 1.0)) * np.matmul(a, b)
-    beta = float(arrays.get("beta", 0.0))
+    beta = 0.0 if isinstance(given := arrays.get("beta", 0.0), str) else float(given)
     return {"C": out + beta * np.asarray(arrays["C"], np.float64) if beta else out}
 
 
@@ -299,4 +312,5 @@ FAMILY = OperatorFamily(
         source="rounding errors of k float32 additions grow like sqrt(k) units of 2**-24 on random data",
     ),
     samples=({"M": 3, "N": 5, "K": 7, "batch": 2}, {"M": 261, "N": 267, "K": 77, "batch": 2}),
+    sizes=sizes,
 )
