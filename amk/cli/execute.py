@@ -14,6 +14,7 @@ from amk.cli.output import clean, say, say_json, table
 from amk.errors import ArgumentError, EnvironmentProblem, InputError
 
 if TYPE_CHECKING:
+    from amk.dsl.kernel import KernelDescriptor
     from amk.ops.family import Problem
 
 __all__ = ["add_bench", "add_run", "run_operator"]
@@ -22,19 +23,32 @@ __all__ = ["add_bench", "add_run", "run_operator"]
 # ---------------------------------------------------------------------------------------------------------------- run
 def add_run(parser: ArgumentParser, argv: Sequence[str]) -> None:
     """The options of `amk run`: those of an operator's problem, or the arguments of a descriptor."""
-    from amk.cli.options import add_problem, find_family, named_operator
+    from amk.cli.options import add_problem
+    from amk.ops import REGISTRY
 
     parser.add_argument("what", metavar="OPERATOR|FILE")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
     parser.add_argument("--seed", type=_natural, default=0, metavar="N", help="of random data")
     parser.add_argument("--json", action="store_true")
-    if name := named_operator(argv):
-        add_problem(parser, find_family(name))
+    if name := next((a for a in argv if a in REGISTRY), None):
+        add_problem(parser, REGISTRY[name])
         parser.set_defaults(run=run_operator_command)
         return
     parser.add_argument("--arg", action="append", default=[], metavar="NAME=VALUE", help="a .npy file or a number")
     parser.add_argument("--out", action="append", default=[], metavar="NAME=FILE", help="where to write an array")
     parser.set_defaults(run=run_file)
+    _refuse_unknown_operator(parser, argv)
+
+
+def _refuse_unknown_operator(parser: ArgumentParser, argv: Sequence[str]) -> None:
+    """Options that no descriptor takes, after a name that is no file: meant as an operator."""
+    from amk.cli.options import find_family
+
+    words = [a for a in argv if a not in ("-h", "--help")]
+    if any(not a.startswith("-") for a in words):
+        known, left = parser.parse_known_args(words)
+        if left and known.what != "-" and not os.path.exists(known.what):
+            find_family(known.what)
 
 
 def _natural(text: str) -> int:
@@ -62,31 +76,59 @@ def _short(value: Any) -> str:
 
 
 def run_operator(name: str, problem: Problem, *, device: str = "auto", seed: int = 0) -> dict[str, Any]:
-    """What one run did: executor, kernel, seconds, and the relative error against float64 with its limit."""
+    """What one run of an operator on random data did: executor, kernel, seconds of the call (not of what comes before
+    it), and the relative error against float64 with its limit.
+
+    Raises:  EnvironmentProblem, before anything is allocated, for more than the CPU executor does in about a minute
+    """
+    from amk import api
+    from amk.cli.options import find_family
+    from amk.dsl.target import Target
+
+    family, index = find_family(name), api._device_index(_device(device))
+    target = Target.find(api.CPU_TARGET) if index is None else api.device_target(index)
+    kernel, sizes = api.proposed(problem, target), family.sizes(problem)
+    if index is None:
+        _refuse_hours(kernel, sizes)
+    values = _random(kernel, sizes, seed)
+    before = _copy(values)
+    call = api.compile(kernel, device="cpu" if index is None else index)
+    start = time.perf_counter()
+    _call(call, kernel, values)
+    facts = {"operator": name, "executor": "cpu" if index is None else "cuda", "kernel": kernel.name}
+    return facts | {"seconds": time.perf_counter() - start} | _compared(kernel, before, values)
+
+
+def _refuse_hours(kernel: KernelDescriptor, sizes: dict[str, int]) -> None:
+    """Refuses what the CPU executor would refuse, before its arrays are made."""
+    from amk.harness.interpret import estimate_lane_ops
+    from amk.runtime.kernel import CPU_LANE_OPS
+
+    minutes = estimate_lane_ops(kernel, sizes) / CPU_LANE_OPS
+    if minutes > 1:
+        long = f"{minutes:,.0f} minutes" if minutes < 120 else f"{minutes / 60:,.0f} hours"
+        said = f"the CPU executor would take about {long} for this problem"
+        raise EnvironmentProblem(said, hint="a GPU, or smaller sizes")
+
+
+def _random(kernel: KernelDescriptor, sizes: dict[str, int], seed: int) -> dict[str, Any]:
+    """Every argument: random data at the declared strides, and multiples of 1/8 for scalars that are no sizes."""
     import numpy as np
 
-    from amk.cli.options import find_family
+    from amk.harness.interpret import arguments
 
-    family = find_family(name)
-    if name != "gemm":
-        raise InputError(
-            f"`amk run {name}` is not there yet", hint="amk new makes the descriptor, amk run FILE runs it"
-        )
-    from amk import AutoMegaKernelGEMM
+    random = np.random.default_rng(seed)
+    own = {p.name: sizes[p.name] for p in kernel.scalars if p.name in sizes}
+    try:
+        values = arguments(kernel, own, random)
+    except MemoryError:
+        raise EnvironmentProblem("this machine has not the memory for the arrays", hint="smaller sizes") from None
+    factors = {p.name: float(random.integers(4, 13)) / 8 for p in kernel.scalars if p.dtype in ("f32", "f64")}
+    return {**values, **factors}
 
-    gemm, data = AutoMegaKernelGEMM(device=_device(device)), _gemm_data(problem, seed)
-    c = data.get("C")
-    before = None if c is None else c.copy()
-    alpha, beta = data["alpha"], data["beta"]
-    got = gemm.run(data["A"], data["B"], c, alpha=alpha, beta=beta)
-    want = family.reference({"A": data["A"], "B": data["B"], "C": before, "alpha": alpha, "beta": beta})["C"]
-    size = float(np.linalg.norm(want)) or 1.0
-    error, limit = float(np.linalg.norm(np.asarray(got, np.float64) - want)) / size, family.tolerance.relative(problem)
-    last = gemm.last
-    return {
-        "operator": name, "executor": last.executor, "kernel": last.kernel, "seconds": last.seconds,
-        "copies": list(last.copies), "error": _finite(error), "tolerance": limit, "right": bool(error <= limit),
-    }  # fmt: skip
+
+def _copy(values: dict[str, Any]) -> dict[str, Any]:
+    return {n: v.copy() if hasattr(v, "shape") else v for n, v in values.items()}
 
 
 def _finite(error: float) -> float | None:
@@ -129,7 +171,7 @@ def run_file(args: Namespace) -> int:
     outputs = dict(map(_pair, args.out))
     _fill(kernel, values, outputs)
     call = amk.compile(kernel, device=_device(args.device))
-    before = {n: v.copy() if hasattr(v, "shape") else v for n, v in values.items()}
+    before = _copy(values)
     start = time.perf_counter()
     _call(call, kernel, values)
     facts: dict[str, Any] = {"kernel": kernel.name, "executor": "cpu" if call.device is None else "cuda"}
@@ -153,7 +195,7 @@ def _compared(kernel: Any, before: dict[str, Any], after: dict[str, Any]) -> dic
     family = REGISTRY[kernel.origin.operator]
     try:
         problem = family.problem.model_validate(kernel.origin.problem)
-        want = family.reference({**kernel.origin.problem, **before, "beta": before.get("beta", 0.0)})
+        want = family.reference({**kernel.origin.problem, **before})
     except (KeyError, TypeError, ValueError):  # anybody can write an operator's name into a file
         said = f"no: these are not the arguments of {kernel.origin.operator}"
         return {"right": None, "compared": said}
@@ -161,15 +203,16 @@ def _compared(kernel: Any, before: dict[str, Any], after: dict[str, Any]) -> dic
         float(np.linalg.norm(np.asarray(after[n], np.float64) - w)) / (float(np.linalg.norm(w)) or 1.0)
         for n, w in want.items()
     ]
-    limit = family.tolerance.relative(problem.model_copy(update=_actual(problem, before)))
+    limit = family.tolerance.relative(problem.model_copy(update=_actual(problem, kernel, before)))
     error = max(errors, default=0.0)
     return {"error": _finite(error), "tolerance": limit, "right": bool(error <= limit)}
 
 
-def _actual(problem: Any, given: dict[str, Any]) -> dict[str, int]:
-    """The problem's sizes as this run had them (they are parameters of a symbolic kernel)."""
-    a = given.get("A")
-    return {} if a is None or not hasattr(problem, "k") else {"k": a.shape[-2 if problem.trans_a else -1]}
+def _actual(problem: Problem, kernel: KernelDescriptor, given: dict[str, Any]) -> dict[str, int]:
+    """The problem's sizes as this run had them (they are parameters of a symbolic kernel), by name."""
+    sizes = _sizes(kernel, {n: v.shape for n, v in given.items() if hasattr(v, "shape")})
+    sizes |= {n: v for n, v in given.items() if type(v) is int}
+    return {n.lower(): v for n, v in sizes.items() if n.lower() in type(problem).model_fields}
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -249,14 +292,18 @@ def _call(call: Callable[..., None], kernel: Any, values: dict[str, Any]) -> Non
         raise EnvironmentProblem(
             "host arrays on a GPU need torch here", hint="--device cpu, or install torch"
         ) from None
-    there: dict[str, Any] = {
-        n: torch.from_numpy(v).cuda(index) if hasattr(v, "shape") else v for n, v in values.items()
-    }
+    there: dict[str, Any] = {n: _moved(torch, v, index) if hasattr(v, "shape") else v for n, v in values.items()}
     call(**there)
     torch.cuda.synchronize()
     for p in kernel.tensors:
         if p.access != "read":
             values[p.name][...] = there[p.name].cpu().numpy()
+
+
+def _moved(torch: Any, v: Any, index: int) -> Any:
+    """A copy on the GPU with the array's own strides."""
+    steps = tuple(s // v.itemsize for s in v.strides)
+    return torch.empty_strided(v.shape, steps, dtype=torch.from_numpy(v).dtype, device=index).copy_(torch.from_numpy(v))
 
 
 def _save(values: dict[str, Any], outputs: dict[str, str]) -> list[str]:
@@ -278,7 +325,7 @@ def _save(values: dict[str, Any], outputs: dict[str, str]) -> list[str]:
 # -------------------------------------------------------------------------------------------------------------- bench
 def add_bench(parser: ArgumentParser, argv: Sequence[str]) -> None:
     """The options of `amk bench`."""
-    from amk.cli.options import add_problem, find_family, named_operator
+    from amk.cli.options import add_problem, named_family
     from amk.ops import REGISTRY
 
     parser.add_argument("operator", metavar="OPERATOR", help=f"one of: {', '.join(REGISTRY)}")
@@ -286,8 +333,8 @@ def add_bench(parser: ArgumentParser, argv: Sequence[str]) -> None:
     parser.add_argument("--rounds", type=int, default=30, metavar="N")
     parser.add_argument("--cold", action="store_true", help="flush the caches before every call")
     parser.add_argument("--json", action="store_true")
-    if name := named_operator(argv):
-        add_problem(parser, find_family(name))
+    if family := named_family(parser, argv):
+        add_problem(parser, family)
     parser.set_defaults(run=run_bench)
 
 
@@ -297,6 +344,8 @@ def run_bench(args: Namespace) -> int:
 
     family = find_family(args.operator)
     problem = problem_of(args, family)
+    if args.operator != "gemm":
+        raise InputError(f"{args.against} has no {args.operator} to measure against", hint="amk bench gemm")
     facts = _bench(problem, args)
     if args.json:
         say_json(facts)

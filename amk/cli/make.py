@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from amk.cli.output import clean, complain_line, say, say_json, table
-from amk.errors import ArgumentError, EnvironmentProblem, InputError
+from amk.errors import AmkError, ArgumentError, EnvironmentProblem, InputError, Refused
 
 if TYPE_CHECKING:
     from amk.dsl.kernel import KernelDescriptor
     from amk.dsl.target import Target
+    from amk.ops.family import OperatorFamily, Problem, Schedule
 
 __all__ = ["Built", "add_compile", "add_emit", "add_new", "build", "built_table", "write_file"]
 
@@ -20,17 +21,25 @@ __all__ = ["Built", "add_compile", "add_emit", "add_new", "build", "built_table"
 # ---------------------------------------------------------------------------------------------------------------- new
 def add_new(parser: ArgumentParser, argv: Sequence[str]) -> None:
     """The options of `amk new`: those of the operator's problem and schedule."""
-    from amk.cli.options import add_problem, add_schedule, find_family, named_operator
+    from amk.agents.agent import OBJECTIVES, objective_of
+    from amk.cli.options import add_problem, add_schedule, named_family
     from amk.ops import REGISTRY
 
     parser.add_argument("operator", metavar="OPERATOR", help=f"one of: {', '.join(REGISTRY)}")
     parser.add_argument("--target", default="sm_90a", help="GPU or architecture (default sm_90a)")
-    parser.add_argument("--objective", choices=("throughput", "latency", "energy"), default="throughput")
+    parser.add_argument(
+        "--objective", type=objective_of, default="throughput", metavar="{" + ",".join(OBJECTIVES) + "}",
+        help="; ".join(f"{name}: {what}" for name, what in OBJECTIVES.items()),
+    )  # fmt: skip
+    parser.add_argument(
+        "--any-order", action="store_false", dest="deterministic",
+        help="allow sums in no fixed order, whose last bits differ from run to run, where that is faster",
+    )  # fmt: skip
     parser.add_argument("--output", "-o", metavar="FILE", help="where to write it (default: standard output)")
     parser.add_argument("--json", action="store_true", help="a descriptor is JSON anyway")
-    if name := named_operator(argv):
-        add_problem(parser, find_family(name))
-        add_schedule(parser, find_family(name))
+    if family := named_family(parser, argv):
+        add_problem(parser, family)
+        add_schedule(parser, family)
     parser.set_defaults(run=run_new)
 
 
@@ -46,32 +55,53 @@ def run_new(args: Namespace) -> int:
 
 
 def propose(args: Namespace) -> KernelDescriptor:
-    """The descriptor that `amk new` and `amk demo` print."""
+    """The descriptor that `amk new` prints.
+
+    Raises:  the fault of the first schedule where none makes a kernel: ArgumentError for choices that contradict each
+             other, Refused for a block that the target has no room for
+    """
     from amk.agents.rules import RuleAgent
+    from amk.api import build
     from amk.cli.inputs import find_targets
     from amk.cli.options import find_family, problem_of, schedule_of
 
     family, (target,) = find_family(args.operator), find_targets([args.target])[:1]
     assert target is not None
     problem, agent = problem_of(args, family), RuleAgent()
-    first: ArgumentError | None = None
-    for found in agent.propose(problem, target, args.objective):
-        schedule = schedule_of(args, family, found.schedule)
+    first: AmkError | None = None
+    for chosen, name in _schedules(args, family, problem, target):
+        schedule = schedule_of(args, family, chosen)
         try:
-            kernel = family.build(problem, schedule, target)
-        except ArgumentError as fault:  # given choices may contradict one proposal and suit the next
+            kernel = build(problem, schedule, target)
+        except (ArgumentError, Refused) as fault:  # given choices may contradict one proposal and suit the next
             first = first or fault
             continue
-        return _signed(kernel, agent, found.reasons if schedule == found.schedule else {})
+        return _signed(kernel, name, agent.reasons(problem, schedule, target) if schedule == chosen else {})
     raise first or InputError("the agent proposes nothing for this problem")
 
 
-def _signed(kernel: KernelDescriptor, agent: Any, reasons: dict[str, str]) -> KernelDescriptor:
-    """The kernel with who chose it and why; an overridden choice has no reason of the agent's."""
-    if kernel.origin is None:
-        return kernel
-    name = f"{agent.name} {agent.version}" + ("" if reasons else ", changed by hand")
-    origin = kernel.origin.model_copy(update={"agent": kernel.origin.agent or name, "reasons": reasons})
+def _schedules(
+    args: Namespace, family: OperatorFamily, problem: Problem, target: Target
+) -> Iterator[tuple[Schedule, str]]:
+    """Schedules to try, and who chose each; first those that agree with what is given."""
+    from amk.agents.rules import RuleAgent
+    from amk.cli.options import agreement, read_schedule, schedule_of
+
+    if args.schedule:
+        yield read_schedule(args.schedule, family), "by hand"
+        return
+    agent = RuleAgent()
+    found = agent.propose(problem, target, args.objective, deterministic=args.deterministic)
+    for p in sorted(found, key=lambda p: -agreement(args, family, p.schedule)):
+        best = schedule_of(args, family, p.schedule) == found[0].schedule
+        yield p.schedule, f"{agent.name} {agent.version}" + ("" if best else ", changed by hand")
+
+
+def _signed(kernel: KernelDescriptor, agent: str, reasons: dict[str, str]) -> KernelDescriptor:
+    """The kernel with who chose it and why; where a choice was overridden, the agent's reasons no longer hold."""
+    from amk.dsl.kernel import Origin
+
+    origin = (kernel.origin or Origin()).model_copy(update={"agent": agent, "reasons": reasons})
     return kernel.model_copy(update={"origin": origin})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction, Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from amk.cli.output import clean
@@ -14,18 +14,29 @@ if TYPE_CHECKING:
 
     from amk.ops.family import OperatorFamily, Problem, Schedule
 
-__all__ = ["add_problem", "add_schedule", "find_family", "named_operator", "problem_of", "schedule_of"]
+__all__ = [
+    "add_problem", "add_schedule", "agreement", "find_family", "named_family", "problem_of", "read_schedule",
+    "schedule_of",
+]  # fmt: skip
 
 _TRANSPOSES = ("trans_a", "trans_b")
 _LAYOUTS = ("nn", "nt", "tn", "tt")
 
 
-def named_operator(argv: Sequence[str]) -> str | None:
-    """The first word, if it names an operator."""
+def named_family(parser: ArgumentParser, argv: Sequence[str]) -> OperatorFamily | None:
+    """The operator that the command line names, wherever it stands; None if it names nothing at all.
+
+    `parser` knows the positional argument and the options that come before the operator's own. Raises InputError for a
+    name that no operator has.
+    """
     from amk.ops import REGISTRY
 
-    word = next((a for a in argv if not a.startswith("-")), None)
-    return word if word in REGISTRY else None
+    if name := next((a for a in argv if a in REGISTRY), None):
+        return REGISTRY[name]
+    words = [a for a in argv if a not in ("-h", "--help")]
+    if not any(not a.startswith("-") for a in words):
+        return None  # argparse says what is missing, or shows the help
+    return find_family(parser.parse_known_args(words)[0].operator)
 
 
 def find_family(name: str) -> OperatorFamily:
@@ -48,6 +59,10 @@ def add_problem(parser: ArgumentParser, family: OperatorFamily) -> None:
 def add_schedule(parser: ArgumentParser, family: OperatorFamily) -> None:
     """An option for every choice of the operator's schedule; what is not given is the agent's."""
     group = parser.add_argument_group("the schedule (what is not given, the rule agent chooses)")
+    group.add_argument(
+        "--schedule", metavar="FILE", help="a whole schedule as JSON (- for stdin), in place of the agent's; what it "
+        "leaves out has its default, and options change it",
+    )  # fmt: skip
     _add_fields(group, family.schedule)
     if "specialise" in family.schedule.model_fields:
         group.add_argument(
@@ -59,6 +74,7 @@ def _add_fields(group: Any, model: type[BaseModel]) -> None:
     for name, field in model.model_fields.items():
         flag = "--" + name.replace("_", "-")
         default = "required" if field.is_required() else f"default {field.default}"
+        default = f"{field.description} ({default})" if field.description else default
         options: dict[str, Any] = {"dest": name, "default": None, "help": default}
         if field.annotation is bool:
             group.add_argument(flag, action=BooleanOptionalAction, **options)
@@ -95,17 +111,51 @@ def problem_of(args: Namespace, family: OperatorFamily) -> Problem:
 
 
 def schedule_of(args: Namespace, family: OperatorFamily, chosen: Schedule) -> Schedule:
-    """The agent's schedule with the given choices in place of its own."""
-    made: Schedule = _make(family.schedule, {**chosen.model_dump(), **_given(args, family.schedule)})
+    """The chosen schedule with the given options in place of its own choices."""
+    made: Schedule = _checked(lambda: chosen.with_choices(_given(args, family.schedule)))
     return made
 
 
+def agreement(args: Namespace, family: OperatorFamily, schedule: Schedule) -> int:
+    """How many of the given options a schedule agrees with."""
+    return sum(getattr(schedule, n) == v for n, v in _given(args, family.schedule).items())
+
+
+def read_schedule(path: str, family: OperatorFamily) -> Schedule:
+    """The schedule in a JSON file (`-`: standard input); DescriptorError with line and column if it does not read."""
+    from pydantic import ValidationError
+
+    from amk.cli.inputs import read_document
+    from amk.dsl.source import raise_at, read_object
+
+    document = read_document(path)
+    data = read_object(document.data, name=document.path)
+    try:
+        return family.schedule.model_validate(data, strict=True)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = str(first["loc"][0]) if first["loc"] else ""
+        key = field if field in data else next((k for k in data if k.lower() == field), "")
+        hint = f"it has: {', '.join(family.schedule.model_fields)}"
+        said = f"the schedule of {family.name}" + (f", {clean(key, 60)}" if key else "")
+        pointer = "/" + key.replace("~", "~0").replace("/", "~1") if key else ""
+        raise_at(document.text, pointer, f"{said}: {_said(first)}", hint=hint, name=document.path)
+
+
+def _said(error: Any) -> str:
+    return clean("there is no such field" if error["type"] == "extra_forbidden" else error["msg"], 200)
+
+
 def _make(model: type[BaseModel], values: dict[str, Any]) -> Any:
+    return _checked(lambda: model.model_validate(values))
+
+
+def _checked(make: Callable[[], Any]) -> Any:
     from pydantic import ValidationError
 
     try:
-        return model.model_validate(values)
+        return make()
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         name = "--" + "-".join(map(str, first["loc"])).replace("_", "-")
-        raise InputError(f"{name}: {clean(first['msg'], 200)}", hint="see the options with --help") from None
+        raise InputError(f"{name}: {_said(first)}", hint="see the options with --help") from None
