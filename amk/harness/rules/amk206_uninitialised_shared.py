@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amk.dsl.builder import KernelBuilder
 from amk.dsl.kernel import KernelDescriptor
 from amk.harness.context import Context
 from amk.harness.diagnostics import Diagnostic
 from amk.harness.findings import findings
 from amk.harness.rule import Rule
+from amk.harness.rules.examples import mirrored
 from amk.harness.rules.witnessed import witnessed
 
 __all__ = ["AMK206"]
@@ -34,18 +34,8 @@ class AMK206(Rule):
 
     @staticmethod
     def bad() -> KernelDescriptor:
-        return _kernel(64)
+        return mirrored("uninitialised_shared", filled=64)
 
     @staticmethod
     def good() -> KernelDescriptor:
-        return _kernel(128)
-
-
-def _kernel(filled: int) -> KernelDescriptor:
-    k = KernelBuilder("uninitialised_shared", target="sm_80", threads=128)
-    s, a = k.shared("s", "i32", (128,)), k.registers("a", "i32", (1,))
-    with k.when(k.t < filled):
-        k.store(s[k.t], k.t)
-    k.sync()
-    k.load(a[0], s[127 - k.t])
-    return k.finish(grid=(1,))
+        return mirrored("uninitialised_shared")

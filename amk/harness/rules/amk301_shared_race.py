@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amk.dsl.builder import KernelBuilder
 from amk.dsl.kernel import KernelDescriptor
 from amk.harness.context import Context
 from amk.harness.diagnostics import Diagnostic
 from amk.harness.findings import findings, unsupported
 from amk.harness.rule import Rule
+from amk.harness.rules.examples import mirrored
 
 __all__ = ["AMK301"]
 
@@ -36,18 +36,8 @@ class AMK301(Rule):
 
     @staticmethod
     def bad() -> KernelDescriptor:
-        return _kernel(False)
+        return mirrored("shared_race", barrier=False)
 
     @staticmethod
     def good() -> KernelDescriptor:
-        return _kernel(True)
-
-
-def _kernel(barrier: bool) -> KernelDescriptor:
-    k = KernelBuilder("shared_race", target="sm_80", threads=128)
-    s, a = k.shared("s", "i32", (128,)), k.registers("a", "i32", (1,))
-    k.store(s[k.t], k.t)
-    if barrier:
-        k.sync()
-    k.load(a[0], s[127 - k.t])
-    return k.finish(grid=(1,))
+        return mirrored("shared_race")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amk.dsl.builder import KernelBuilder
 from amk.dsl.kernel import KernelDescriptor
 from amk.harness.context import Context
 from amk.harness.diagnostics import Diagnostic
 from amk.harness.findings import findings
 from amk.harness.rule import Rule
+from amk.harness.rules.examples import one_copy
 
 __all__ = ["AMK308"]
 
@@ -40,11 +40,7 @@ class AMK308(Rule):
 
 
 def _kernel(wait: bool) -> KernelDescriptor:
-    k = KernelBuilder("exit_in_flight", target="sm_80", threads=32)
-    x = k.tensor("x", "f32", (128,), align=16)
-    s, a = k.shared("s", "f32", (128,)), k.registers("a", "f32", (1,))
-    k.call("cp.async.16", {"dst": s[k.t * 4], "src": x[k.t * 4]})
-    k.commit()
+    k, _, a = one_copy("exit_in_flight")
     if wait:
         k.wait(pending=0)
     k.store(a[0], 0.0)

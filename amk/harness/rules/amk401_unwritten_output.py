@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amk.dsl.builder import KernelBuilder
-from amk.dsl.expr import cdiv
 from amk.dsl.kernel import KernelDescriptor
 from amk.harness.context import Context
 from amk.harness.diagnostics import Diagnostic
 from amk.harness.findings import findings, unsupported
 from amk.harness.rule import Rule
+from amk.harness.rules.examples import filled
 
 __all__ = ["AMK401"]
 
@@ -39,18 +38,8 @@ class AMK401(Rule):
 
     @staticmethod
     def bad() -> KernelDescriptor:
-        return _kernel(False)
+        return filled("unwritten_output", whole=False)
 
     @staticmethod
     def good() -> KernelDescriptor:
-        return _kernel(True)
-
-
-def _kernel(up: bool) -> KernelDescriptor:
-    k = KernelBuilder("unwritten_output", target="sm_80", threads=128)
-    n = k.size("n", min=128)
-    y = k.tensor("y", "f32", (n,), access="write")
-    i = k.let("i", k.bx * 128 + k.t)
-    with k.when(i < n):
-        k.store(y[i], 1.0)
-    return k.finish(grid=(cdiv(n, 128) if up else n // 128,))
+        return filled("unwritten_output")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amk.dsl.builder import KernelBuilder
-from amk.dsl.expr import cdiv
 from amk.dsl.kernel import KernelDescriptor
 from amk.harness.context import Context
 from amk.harness.diagnostics import Diagnostic
 from amk.harness.findings import findings
 from amk.harness.rule import Rule
+from amk.harness.rules.examples import filled
 
 __all__ = ["AMK402"]
 
@@ -34,18 +33,8 @@ class AMK402(Rule):
 
     @staticmethod
     def bad() -> KernelDescriptor:
-        return _kernel(64)
+        return filled("written_twice", tile=64)
 
     @staticmethod
     def good() -> KernelDescriptor:
-        return _kernel(128)
-
-
-def _kernel(tile: int) -> KernelDescriptor:
-    k = KernelBuilder("written_twice", target="sm_80", threads=128)
-    n = k.size("n")
-    y = k.tensor("y", "f32", (n,), access="write")
-    i = k.let("i", k.bx * tile + k.t)
-    with k.when(i < n):
-        k.store(y[i], 1.0)
-    return k.finish(grid=(cdiv(n, tile),))
+        return filled("written_twice")

@@ -1,12 +1,14 @@
-"""The smallest kernel that has everything, as data to spoil: what the rules' bad and good examples are made of."""
+"""What the rules' bad and good examples are made of: one kernel as data to spoil, and three that several rules vary."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from amk.dsl.builder import Handle, KernelBuilder
+from amk.dsl.expr import cdiv
 from amk.dsl.kernel import KernelDescriptor
 
-__all__ = ["example", "small"]
+__all__ = ["example", "filled", "mirrored", "one_copy", "small"]
 
 Body = list[dict[str, Any]]
 
@@ -43,3 +45,36 @@ def example(
     if "z[" not in str(data["body"]):
         data["params"] = [p for p in data["params"] if p["name"] != "z"]
     return KernelDescriptor.model_validate(data)
+
+
+def mirrored(name: str, *, filled: int = 128, barrier: bool = True) -> KernelDescriptor:
+    """The first threads fill a shared array of 128, and after a barrier each thread reads the slot of its mirror."""
+    k = KernelBuilder(name, target="sm_80", threads=128)
+    s, a = k.shared("s", "i32", (128,)), k.registers("a", "i32", (1,))
+    with k.when(k.t < filled):
+        k.store(s[k.t], k.t)
+    if barrier:
+        k.sync()
+    k.load(a[0], s[127 - k.t])
+    return k.finish(grid=(1,))
+
+
+def one_copy(name: str) -> tuple[KernelBuilder, Handle, Handle]:
+    """A warp that has started one asynchronous copy into a shared array: the builder, the array and a register."""
+    k = KernelBuilder(name, target="sm_80", threads=32)
+    x = k.tensor("x", "f32", (128,), align=16)
+    s, a = k.shared("s", "f32", (128,)), k.registers("a", "f32", (1,))
+    k.call("cp.async.16", {"dst": s[k.t * 4], "src": x[k.t * 4]})
+    k.commit()
+    return k, s, a
+
+
+def filled(name: str, *, tile: int = 128, whole: bool = True) -> KernelDescriptor:
+    """y[i] = 1 by 128 threads a block, blocks `tile` elements apart, with or without the last, partial one."""
+    k = KernelBuilder(name, target="sm_80", threads=128)
+    n = k.size("n", min=128)
+    y = k.tensor("y", "f32", (n,), access="write")
+    i = k.let("i", k.bx * tile + k.t)
+    with k.when(i < n):
+        k.store(y[i], 1.0)
+    return k.finish(grid=(cdiv(n, tile) if whole else n // tile,))
