@@ -345,7 +345,7 @@ def run_bench(args: Namespace) -> int:
     family = find_family(args.operator)
     problem = problem_of(args, family)
     if args.operator != "gemm":
-        raise InputError(f"{args.against} has no {args.operator} to measure against", hint="amk bench gemm")
+        raise InputError(f"there is nothing to measure {args.operator} against", hint="amk bench gemm")
     facts = _bench(problem, args)
     if args.json:
         say_json(facts)
