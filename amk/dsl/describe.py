@@ -18,6 +18,7 @@ from amk.dsl.kernel import KernelDescriptor, walk
 from amk.dsl.layout import extent, offset
 from amk.dsl.nodes import Buffer, For, Param, Statement
 from amk.dsl.occupancy import occupancy
+from amk.dsl.registers import assumed_registers, expected_registers
 from amk.dsl.target import Target
 from amk.dsl.types import nbytes
 from amk.errors import DescriptorError
@@ -73,7 +74,12 @@ class SyncFact:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The kernel on one page; `array_registers` are what its register arrays alone need in each thread."""
+    """The kernel on one page.
+
+    Registers of a thread: `array_registers` for its register arrays alone, `registers` that it is expected to take in
+    all, `most_registers` with the margin. `blocks_per_sm` and `limited_by` are for the expected number,
+    `least_blocks_per_sm` for the most.
+    """
 
     name: str
     hash: str
@@ -83,8 +89,11 @@ class Summary:
     cluster: int
     min_blocks: int
     array_registers: int
+    registers: int
+    most_registers: int
     shared_bytes: int
     blocks_per_sm: int
+    least_blocks_per_sm: int
     limited_by: str
     params: tuple[str, ...]
     buffers: tuple[str, ...]
@@ -108,12 +117,14 @@ def summary(kernel: KernelDescriptor, target: Target) -> Summary:
 
 def _summary(kernel: KernelDescriptor, target: Target) -> Summary:
     statements, warp = tuple(walk(kernel.body)), _warp(kernel)
-    registers = sum(-(-extent(b.shape, b.layout) * nbytes(b.dtype) // 4) for b in _arrays(kernel, "register"))
-    resident = occupancy(target, kernel.threads, 0, kernel.shared_bytes)
+    arrays = sum(-(-extent(b.shape, b.layout) * nbytes(b.dtype) // 4) for b in _arrays(kernel, "register"))
+    registers, most = expected_registers(kernel, target), assumed_registers(kernel, target)
+    resident, least = (occupancy(target, kernel.threads, r, kernel.shared_bytes) for r in (registers, most))
     return Summary(
         name=kernel.name, hash=kernel.hash, target=target.name, grid=tuple(map(str, kernel.grid)),
-        threads=kernel.threads, cluster=kernel.cluster, min_blocks=kernel.min_blocks, array_registers=registers,
-        shared_bytes=kernel.shared_bytes, blocks_per_sm=resident.blocks_per_sm, limited_by=resident.limited_by,
+        threads=kernel.threads, cluster=kernel.cluster, min_blocks=kernel.min_blocks, array_registers=arrays,
+        registers=registers, most_registers=most, shared_bytes=kernel.shared_bytes,
+        blocks_per_sm=resident.blocks_per_sm, least_blocks_per_sm=least.blocks_per_sm, limited_by=resident.limited_by,
         params=tuple(map(_param, kernel.params)), buffers=tuple(map(_buffer, kernel.buffers)),
         loops=tuple(_loop(p, s) for p, s in statements if s.kind == "for"),
         accesses=tuple(a for p, s in statements for a in _accesses(kernel, p, s, warp)),

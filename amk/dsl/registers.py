@@ -23,7 +23,7 @@ from amk.dsl.occupancy import max_registers
 from amk.dsl.target import Target
 from amk.dsl.types import nbytes
 
-__all__ = ["BASE", "MARGIN", "assumed_registers", "estimate_registers", "with_margin"]
+__all__ = ["BASE", "MARGIN", "assumed_registers", "estimate_registers", "expected_registers", "with_margin"]
 
 BASE = 12  # thread and block index, temporaries of one statement
 MARGIN = 1.2
@@ -48,6 +48,12 @@ def assumed_registers(kernel: KernelDescriptor, target: Target) -> int:
     """
     most = with_margin(estimate_registers(kernel))
     return min(most, max_registers(target, kernel.threads, kernel.min_blocks) or most)
+
+
+def expected_registers(kernel: KernelDescriptor, target: Target) -> int:
+    """The registers that a thread is expected to take: the estimate, within the launch bound."""
+    guess = estimate_registers(kernel)
+    return min(guess, max_registers(target, kernel.threads, kernel.min_blocks) or guess)
 
 
 def estimate_registers(kernel: KernelDescriptor, *, data_only: bool = False) -> int:

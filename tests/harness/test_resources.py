@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 from amk.dsl.builder import KernelBuilder
-from amk.dsl.registers import estimate_registers
+from amk.dsl.describe import summary
+from amk.dsl.registers import assumed_registers, estimate_registers
+from amk.dsl.target import Target
 from amk.harness.check import check
 from amk.harness.rules.examples import example, small
+from amk.ops.gemm import Gemm, GemmSchedule, build
 
 
 def codes(kernel, target=None):
@@ -62,6 +65,27 @@ def test_registers():
     assert codes(accumulators(230, 128)) == {"AMK104"}
     assert codes(accumulators(64, 256, 4)) == {"AMK104"}
     assert 64 <= estimate_registers(accumulators(64, 256)) <= 96
+
+
+def test_a_summary_counts_registers():
+    """The candidate schedule: 6 blocks would fit by shared memory, and 4 do by registers, as compiled (118 at most)."""
+    s = GemmSchedule(bm=128, bn=64, bk=32, tm=8, tn=4, vec_width=4, stages=2)
+    target = Target.find("sm_90a")
+    found = summary(build(Gemm(m=1024, n=1024, k=1024), s, target), target)
+    assert (found.blocks_per_sm, found.limited_by) == (4, "registers")
+    assert (
+        found.array_registers
+        < 118
+        <= found.registers
+        < found.most_registers
+        == assumed_registers(build(Gemm(m=1024, n=1024, k=1024), s, target), target)
+    )
+    assert found.least_blocks_per_sm == 3 and found.to_dict()["registers"] == found.registers
+
+
+def test_a_summary_stays_within_the_launch_bound():
+    found = summary(accumulators(64, 1024, 2), Target.find("sm_90a"))
+    assert found.registers == found.most_registers == 32 and found.blocks_per_sm == 2
 
 
 def test_buffers_used_one_after_the_other_share_registers():

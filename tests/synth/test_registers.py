@@ -60,9 +60,9 @@ def compiled(name: str, target: str) -> int:
 @pytest.mark.parametrize("target", [TARGETS[0], *(pytest.param(t, marks=pytest.mark.slow) for t in TARGETS[1:])])
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_estimate_with_its_margin_is_a_bound(name: str, target: str) -> None:
-    """An upper bound, and not a wild one: at most twice, or 16 registers above."""
+    """An upper bound, and not a wild one: at most twice, or 20 registers above."""
     most, taken = assumed_registers(KERNELS[name](), Target.find(target)), compiled(name, target)
-    assert taken <= most <= max(2 * taken, taken + 16)
+    assert taken <= most <= max(2 * taken, taken + 20)
 
 
 @pytest.mark.parametrize("name", ["ex04", "candidate", "narrow_tt"])
