@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import amk
 from amk.cli.environment import VARIABLES
 from amk.cli.main import main
 from amk.dsl.kernel import KernelDescriptor
@@ -66,6 +69,37 @@ def test_doctor(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPa
     data = json.loads(capsys.readouterr().out)
     assert {f["name"] for f in data["findings"]} >= {"python", "gpu", "nvrtc", "z3", "cache"}
     assert data["unknown_variables"] == ["AMK_CASH_DIR"]
+
+
+def read_from_the_environment() -> set[str]:
+    """Every variable that the code reads: get, getenv, setdefault, pop, a subscript or `in` of os.environ."""
+    found: set[str] = set()
+    for path in Path(amk.__file__).parent.rglob("*.py"):
+        for n in ast.walk(ast.parse(path.read_text())):
+            named: list[ast.expr] = []
+            if isinstance(n, ast.Call) and re.search(r"environ\.(get|setdefault|pop)$|getenv$", ast.unparse(n.func)):
+                named = n.args[:1]
+            elif isinstance(n, ast.Subscript) and ast.unparse(n.value).endswith("environ"):
+                named = [n.slice]
+            elif isinstance(n, ast.Compare) and ast.unparse(n.comparators[0]).endswith("environ"):
+                named = [n.left]
+            found |= {x.value if isinstance(x, ast.Constant) else f"{path.name}:{n.lineno}" for x in named}
+    return found
+
+
+def test_the_table_of_variables_is_what_the_code_reads() -> None:
+    """No variable is read that the table does not have, and none is in it that nothing reads."""
+    own = {"environment.py:" + str(n) for n in range(1, 100)}  # the table's own reading of each of its names
+    others = {"NO_COLOR", "TERM", "XDG_CACHE_HOME", "PYDANTIC_DISABLE_PLUGINS"}
+    assert read_from_the_environment() - own - others == VARIABLES.keys()
+
+
+def test_no_text_names_a_variable_that_is_none() -> None:
+    """In the code, its messages, the documents and the tests' own settings."""
+    root = Path(__file__).parents[2]
+    texts = [*root.glob("*.md"), *(root / "docs").rglob("*.md"), *(root / "amk").rglob("*.py"), root / ".ci" / "run"]
+    named = {x for p in texts for x in re.findall(r"\bAMK_[A-Z_]+\b", p.read_text())}
+    assert named - {"AMK_"} == VARIABLES.keys()
 
 
 def test_cache(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
