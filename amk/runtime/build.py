@@ -1,6 +1,7 @@
 """From a descriptor to a binary: certify, print, compile, check the binary, and keep it under the composite key.
 
-On a hit nothing of this runs: the entry holds the binary, its certificate and its compiler log.
+On a hit nothing of this runs, and neither compiler, prover nor templates are imported: the entry holds the binary, its
+certificate and its compiler log.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def default_cache() -> Cache:
 def key_of(kernel: KernelDescriptor, target: Target) -> CacheKey:
     """Every input of the binary, as one key."""
     from amk.synth.compile import FLAGS, toolkit_version
-    from amk.synth.render import template_hash
+    from amk.synth.fingerprint import template_hash
 
     agent = kernel.origin.agent if kernel.origin else ""
     return CacheKey(

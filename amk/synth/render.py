@@ -5,7 +5,6 @@ Only `render` is public, and it takes a certificate: text that no proof stands b
 
 from __future__ import annotations
 
-import hashlib
 import re
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,13 +24,12 @@ from amk.synth.print_stmt import Macros, StatementPrinter
 if TYPE_CHECKING:
     from amk.harness.certify import Certificate
 
-__all__ = ["Source", "render", "template_hash", "text_of"]
+__all__ = ["Source", "render", "text_of"]
 
 _HERE = Path(__file__).parent
 _BUILTIN = {"t": "threadIdx.x"} | {
     f"{p}{a}": f"{word}.{a}" for p, word in (("b", "blockIdx"), ("g", "gridDim")) for a in "xyz"
 }
-_PRINTER = ("render.py", "print_expr.py", "print_address.py", "print_stmt.py", "passes.py")
 _OURS = re.compile(r"\bamk_\w+")
 
 
@@ -72,17 +70,6 @@ def text_of(kernel: KernelDescriptor) -> str:
         k=kernel, prelude=_prelude(body), signature=[_parameter(p) for p in kernel.params],
         declarations=_declarations(kernel), body=body,
     )  # fmt: skip
-
-
-@lru_cache(maxsize=1)
-def template_hash() -> str:
-    """Hex digest of all that decides how a kernel is printed: templates, prelude and the printer itself."""
-    files = [*_HERE.glob("templates/**/*.j2"), *_HERE.glob("prelude/*.cuh"), *(_HERE / n for n in _PRINTER)]
-    out = hashlib.sha256()
-    for path in sorted(files, key=lambda p: p.relative_to(_HERE).as_posix()):
-        data = path.read_bytes().replace(b"\r\n", b"\n")
-        out.update(f"{path.relative_to(_HERE).as_posix()} {len(data)}\n".encode() + data)
-    return out.hexdigest()
 
 
 # -------------------------------------------------------------------------------------------------------------- pieces

@@ -27,12 +27,14 @@ from amk.dsl.nodes import Fence, Store, Sync
 from amk.dsl.text import parse
 from amk.errors import InternalError
 from amk.harness.certify import certify
+from amk.synth import fingerprint
 from amk.synth import render as module
 from amk.synth.compile import compile_cubin
+from amk.synth.fingerprint import template_hash
 from amk.synth.passes import fold, simplify
 from amk.synth.print_expr import ExprPrinter, literal
 from amk.synth.print_stmt import KINDS, comment
-from amk.synth.render import template_hash, text_of
+from amk.synth.render import text_of
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
@@ -107,7 +109,7 @@ def _nvcc() -> str:
 def test_same_text_in_every_process() -> None:
     code = (
         f"import hashlib, sys; sys.path.insert(0, {str(HERE)!r})\n"
-        "import kernels\nfrom amk.synth.render import text_of, template_hash\n"
+        "import kernels\nfrom amk.synth.render import text_of\nfrom amk.synth.fingerprint import template_hash\n"
         "t = ''.join(text_of(f()) for f in kernels.GOLDEN.values()) + template_hash()\n"
         "print(hashlib.sha256(t.encode()).hexdigest())"
     )
@@ -152,8 +154,8 @@ def test_template_hash_covers_every_file(monkeypatch: pytest.MonkeyPatch, tmp_pa
     import shutil
 
     copy = tmp_path / "synth"
-    shutil.copytree(module._HERE, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(module, "_HERE", copy)
+    shutil.copytree(fingerprint._HERE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(fingerprint, "_HERE", copy)
     seen = {template_hash.__wrapped__()}
     files = [*copy.glob("templates/**/*.j2"), *copy.glob("prelude/*.cuh"), copy / "print_expr.py", copy / "render.py"]
     for path in files:
