@@ -35,6 +35,9 @@ _OTHERS = {
     "AMK901": (
         "provers disagree",
         "Two provers gave different verdicts on one claim; one of them is wrong, and the kernel is refused.\n\n"
+        "Why:    what rests on a prover that is wrong somewhere rests on nothing.\n"
+        "Proof:  under `--prover both` and `--certify` Z3 is asked again what the affine prover showed; only a model\n"
+        "        that Python's own evaluation confirms counts as another verdict.\n"
         "Good:   send the descriptor.",
     ),
     "AMK900": (

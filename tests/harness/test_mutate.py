@@ -37,7 +37,8 @@ def small() -> engine.Campaign:
 def test_the_checker_accepts_no_faulty_mutant(small: engine.Campaign) -> None:
     assert small.false_accepts == [] and small.crashes == [] and small.exit_code == 0
     assert small.total.mutants == 40 and small.total.faulty >= 20
-    assert sum(t.mutants for t in small.by_kernel.values()) == 40 and len(small.by_kernel) == 5
+    assert sum(t.mutants for t in small.by_kernel.values()) == 40
+    assert small.by_kernel.keys() == {s.name for s in subjects()}
     assert json.loads(json.dumps(small.to_dict()))["faulty"] == small.total.faulty
 
 
