@@ -14,7 +14,7 @@ from typing import Any
 
 from amk.dsl import idioms
 from amk.dsl.builder import Handle, KernelBuilder
-from amk.dsl.expr import Const, Expr, Var, apply, both, cdiv, eq, minimum, select
+from amk.dsl.expr import Const, Expr, Var, apply, both, cdiv, minimum
 from amk.dsl.kernel import KernelDescriptor, Origin
 from amk.dsl.layout import Fragment, Padded, Swizzle
 from amk.dsl.target import Target
@@ -25,7 +25,6 @@ from amk.ops.gemm_schedule import Gemm, GemmSchedule
 __all__ = ["FAMILY", "Gemm", "GemmSchedule", "build"]
 
 LARGEST = 2**31 - 2**16
-MOST_VIEWS = 8
 
 
 def _size(k: KernelBuilder, s: GemmSchedule, name: str, value: int, multiple: int, largest: int = LARGEST) -> Expr:
@@ -41,47 +40,20 @@ class _Operand:
     def __init__(
         self, k: KernelBuilder, s: GemmSchedule, name: str, tensor: Handle, k_contiguous: bool, rows: int, per: int
     ) -> None:
-        self.k, self.s, self.tensor, self.k_contiguous, self.rows, self.per = k, s, tensor, k_contiguous, rows, per
-        shape = (s.slots, rows, s.bk) if k_contiguous else (s.slots, s.bk, rows)
+        self.k, self.k_contiguous = k, k_contiguous
+        shape = (rows, s.bk) if k_contiguous else (s.bk, rows)
         bits = (s.bk // 4).bit_length() - 1
         layout: Padded | Swizzle | None = Padded(pad=s.pad) if k_contiguous and s.pad else None
         if k_contiguous and s.swizzle and bits:
             layout = Swizzle(bits=bits, base=2, shift=3)
-        self.tile = k.shared(name, "f32", shape, layout=layout)
-        self.sources: list[Handle] = []
+        self.tile = k.shared(name, "f32", (s.slots, *shape), layout=layout)
+        self.copy = idioms.TileCopy(
+            k, tensor, self.tile, shape=shape, threads=s.threads, width=s.vec_width, axis=1 if k_contiguous else 0
+        )
         self.vec = 1 if k_contiguous else gcd(4, per)
         self.group = min(per, 4) if name == "a" else per  # A is read in groups of rows, the next ahead of its use
         fragment = (self.group, 4) if k_contiguous else (4, self.group)
         self.regs = k.registers(f"r{name}", "f32", (2 if self.group < per else 1, *fragment))
-
-    def aim(self, origin: Expr, lead: tuple[Expr, ...]) -> None:
-        """Keeps the address of each of the thread's vectors at k = 0, for rows `origin` on; many are kept as one.
-
-        Beyond MOST_VIEWS the pointers would take more registers than they save instructions.
-        """
-        vectors = self.vectors()
-        for row, col in vectors if len(vectors) <= MOST_VIEWS else [(Const(0), Const(0))]:
-            where = (origin + row, col) if self.k_contiguous else (row, origin + col)
-            self.sources.append(self.k.view("from", self.tensor[(*lead, *where)]))
-
-    def vectors(self) -> list[tuple[Expr, Expr]]:
-        """Row and column in the stored tile of each vector the thread copies."""
-        outer, inner = (self.rows, self.s.bk) if self.k_contiguous else (self.s.bk, self.rows)
-        return list(idioms.spread(self.k.t, self.s.threads, outer, inner, self.s.vec_width))
-
-    def fetch(self, origin: Expr, limit: Expr, k0: Expr, slot: Expr, size_k: Expr) -> None:
-        """Copies one tile: rows `origin` on (below `limit`), k from `k0` on (below `size_k`), zeros outside."""
-        vectors = self.vectors()
-        for i, (row, col) in enumerate(vectors):
-            r, kk = (row, col) if self.k_contiguous else (col, row)
-            if len(self.sources) == len(vectors):
-                moved = self.sources[i][0, k0] if self.k_contiguous else self.sources[i][k0, 0]
-            else:
-                moved = self.sources[0][r, k0 + kk] if self.k_contiguous else self.sources[0][k0 + kk, r]
-            self.k.call(
-                f"cp.async.{4 * self.s.vec_width}", {"dst": self.tile[slot, row, col], "src": moved},
-                when=both(origin + r < limit, k0 + kk < size_k),
-            )  # fmt: skip
 
     def read(self, slot: Expr, q: Expr, coord: list[Expr], g: int = 0) -> None:
         """Registers := group g of the thread's rows (or columns) for k = 4q .. 4q + 3."""
@@ -117,42 +89,38 @@ def build(p: Gemm, s: GemmSchedule, target: Target) -> KernelDescriptor:
         lm, ln = k.let("lm", lane // 8), k.let("ln", lane % 8)
     a = _Operand(k, s, "a", A, not p.trans_a, s.bm, s.tm)
     b = _Operand(k, s, "b", B, p.trans_b, s.bn, s.tn)
-    acc = k.registers("acc", "f32", (s.tm, s.tn))
+    acc = idioms.RegisterTile(k, "acc", Fragment(4, 8, s.tm, s.tn, b.vec, a.vec))
     m0, n0, grid = _tile_origin(k, p, s, M, N)
-    fa, fb = Fragment(4, 8, s.tm, s.tn, b.vec, a.vec), Fragment(4, 8, s.tm, s.tn, b.vec, a.vec)
-    base_m, base_n = k.let("wm", warp % wm * (4 * s.tm)), k.let("wn", warp // wm * (8 * s.tn))
-    rows = [base_m + fa.coords(lm, 0, i, 0)[0] for i in range(s.tm)]
-    cols = [base_n + fb.coords(0, ln, 0, j)[1] for j in range(s.tn)]
-    with k.loop("i", 0, s.tm, unroll="full") as i, k.loop("j", 0, s.tn, unroll="full") as j:
-        k.store(acc[i.var, j.var], 0.0)
+    acc.place((k.let("wm", warp % wm * (4 * s.tm)), k.let("wn", warp // wm * (8 * s.tn))), (lm, ln))
+    acc.fill(0.0)
     first, steps = _steps(k, p, s, K)
 
-    a.aim(m0, lead)
-    b.aim(n0, lead)
+    a.copy.aim(m0, *lead)
+    b.copy.aim(n0, *lead)
 
     def fetch(step: Expr, slot: Expr) -> None:
         k0 = (first + step) * s.bk
-        a.fetch(m0, M, k0, slot, K)
-        b.fetch(n0, N, k0, slot, K)
+        a.copy.fetch(slot, k0, limit=M, end=K)
+        b.copy.fetch(slot, k0, limit=N, end=K)
 
     def multiply(g: int, kk: int) -> None:
-        with k.loop("i", 0, a.group, unroll="full") as i, k.loop("j", 0, s.tn, unroll="full") as j:
-            row = i.var + g * a.group  # serpentine columns: two operands of one FFMA come again in the next
-            c = select(eq(i.var % 2, 0), j.var, s.tn - 1 - j.var) if s.serpentine else j.var
-            k.store(acc[row, c], apply("fma", a.value(i.var, kk, g), b.value(c, kk), acc[row, c]))
+        acc.add_product(
+            lambda i: a.value(i, kk, g), lambda j: b.value(j, kk),
+            rows=a.group, first=g * a.group, serpentine=s.serpentine,
+        )  # fmt: skip
 
     def compute(slot: Expr) -> None:
         with k.loop("q", 0, s.bk // 4, unroll=s.unroll) as q:
-            b.read(slot, q.var, cols)
-            a.read(slot, q.var, rows)
+            b.read(slot, q.var, acc.cols)
+            a.read(slot, q.var, acc.rows)
             for g in range(s.tm // a.group):
                 if g + 1 < s.tm // a.group:
-                    a.read(slot, q.var, rows, g + 1)
+                    a.read(slot, q.var, acc.rows, g + 1)
                 for kk in range(4):
                     multiply(g, kk)
 
     idioms.ring(k, s.slots, steps, fetch, compute)
-    _epilogue(k, p, s, C, acc, [m0 + r for r in rows], [n0 + c for c in cols], M, N, lead, b.vec)
+    _epilogue(k, p, s, C, acc.regs, [m0 + r for r in acc.rows], [n0 + c for c in acc.cols], M, N, lead, b.vec)
     origin = Origin(operator="gemm", problem=p.model_dump(), schedule=s.model_dump(exclude_defaults=True))
     return k.finish(grid=grid, origin=origin)
 
