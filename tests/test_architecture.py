@@ -116,7 +116,9 @@ def test_files_are_short():
 
 # ------------------------------------------------------------------------------- machines without CUDA, Windows, macOS
 FOREIGN = ("cuda", "nvidia", "torch", "cupy", "fcntl", "pwd", "grp", "resource", "termios")  # what such machines lack
-POSIX = ("fork", "register_at_fork", "getuid", "geteuid", "sched_getaffinity", "killpg")  # and names of `os`
+POSIX = (  # and names of `os`
+    "fork", "register_at_fork", "getuid", "geteuid", "sched_getaffinity", "killpg", "set_blocking", "O_NONBLOCK",
+)  # fmt: skip
 
 
 GUARD = """

@@ -21,8 +21,13 @@ def read_bytes(path: str | os.PathLike[str], limit: int) -> bytes:
     handle = os.open(path, os.O_RDONLY | _NOW)
     with os.fdopen(handle, "rb") as file:
         first = _started(handle, limit) if stat.S_ISFIFO(os.fstat(handle).st_mode) else b""
-        os.set_blocking(handle, True)
+        _wait_from_here(handle)
         return first + file.read(limit - len(first))
+
+
+def _wait_from_here(handle: int) -> None:
+    if hasattr(os, "O_NONBLOCK"):  # else it was opened to wait
+        os.set_blocking(handle, True)
 
 
 def _started(handle: int, limit: int) -> bytes:
@@ -45,5 +50,5 @@ def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
             raise OSError(e.errno, "it is a pipe that nobody reads") from None
         raise
     with os.fdopen(handle, "wb") as file:
-        os.set_blocking(handle, True)
+        _wait_from_here(handle)
         file.write(data)
