@@ -170,6 +170,16 @@ def test_every_command_has_help_on_a_foreign_machine():
     assert all(f"usage: amk {name} " in shown for name in COMMANDS)
 
 
+def test_a_file_is_checked_on_a_foreign_machine(tmp_path):
+    """Reading a descriptor and checking it need nothing of POSIX."""
+    file = tmp_path / "k.amk.json"
+    run_blocked(
+        "from amk.cli.main import main; from amk.harness.samples import vector_add\n"
+        f"text = vector_add().to_json(); assert open({str(file)!r}, 'w').write(text)\n"
+        f"assert main(['check', {str(file)!r}]) == 0"
+    )
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("blocked", [FOREIGN, ("cuda.bindings.nvrtc",)], ids=["no CUDA at all", "no compiler"])
 def test_the_demo_says_what_is_missing(blocked, tmp_path):
