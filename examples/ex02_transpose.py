@@ -1,4 +1,4 @@
-"""02: out = in transposed, through a 32 x 32 tile of shared memory. New: a barrier, a layout, and an idiom.
+"""02: out = in transposed, through a 32 x 32 tile of shared memory. New: a barrier, and a layout.
 
 Both sides of the copy are coalesced because the tile turns the matrix; the padding spreads a column over all banks.
 The kernel stands in amk/harness/samples.py; this prints its descriptor: python examples/ex02_transpose.py | amk check -

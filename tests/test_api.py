@@ -158,6 +158,22 @@ def test_explain(gemm):
     assert told["ok"] and told["proved"] > 100 and told["reasons"] and told["facts"] and told["predicted_seconds"] > 0
 
 
+def test_the_objective_is_one_of_three():
+    """An unknown one is refused when the object is made, not ignored."""
+    with pytest.raises(ArgumentError, match="there is no objective 'speed'"):
+        amk.AutoMegaKernelGEMM(device="cpu", objective="speed")
+
+
+def test_sums_in_any_order_are_the_callers_choice(gemm):
+    """Only with deterministic=False a long k is shared out between blocks; explain says so, and the result is right."""
+    free = amk.AutoMegaKernelGEMM(device="cpu", deterministic=False)
+    a, b = normal(16, 4096), normal(4096, 16)
+    assert gemm.explain(a, b)["schedule"]["split_k"] == 1
+    told = free.explain(a, b)
+    assert told["schedule"]["split_k"] > 1 and "last bits" in told["reasons"]["split_k"]
+    assert close(free.run(a, b), a.astype(np.float64) @ b)
+
+
 def test_any_certified_kernel_is_callable():
     """amk.compile makes a callable of a kernel from the builder; sizes come from the arrays."""
     from amk.dsl.expr import cdiv
