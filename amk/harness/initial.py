@@ -9,7 +9,7 @@ Source: must-initialise analysis, Nielson, Nielson and Hankin, Principles of Pro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import product
 from math import prod
@@ -78,7 +78,7 @@ class _Registers:
     ) -> Iterator[Fault]:
         """The faults of a body; `state` becomes what is written after it."""
         for s in statements:
-            yield from self._reads(s, state, env)
+            yield from self._reads(s, self._before(s), state, env)
             if s.kind == "if":
                 yield from self._if(s, state, gains, env)
             elif s.kind == "for":
@@ -112,12 +112,15 @@ class _Registers:
             return
         rounds = self._rounds(s, env)
         if rounds is None:
-            yield from self.body(s.body, dict(state), dict(gains), env)
+            inner = dict(state)
+            yield from self.body(s.body, inner, dict(gains), env)
+            yield from self._reads(s, self._after(s), inner, env)
             return
         if len(rounds) > 1 and not self._indexed(s):
             rounds = rounds[:1]
         for v in rounds:
             yield from self.body(s.body, state, dict(gains), {**env, s.var: v})
+            yield from self._reads(s, self._after(s), state, {**env, s.var: v})
 
     def _rounds(self, s: Any, env: dict[str, int]) -> range | None:
         """The values of the variable; None where the checker does not know them."""
@@ -135,7 +138,8 @@ class _Registers:
         """Whether a register index, an inner bound or a condition in the body depends on the loop variable."""
         found = self._follows.get(id(s))
         if found is None:
-            found = self._follows[id(s)] = any(self._asks(x, s.var) for _, x in walk(s.body))
+            late = any(s.var in a.used for a in self._after(s))
+            found = self._follows[id(s)] = late or any(self._asks(x, s.var) for _, x in walk(s.body))
         return found
 
     def _asks(self, x: Any, var: str) -> bool:
@@ -297,8 +301,22 @@ class _Registers:
         shift: int = a.first + sum([self.p.value(x, env) * c for x, c in a.by])
         return a.bits << shift
 
-    def _reads(self, s: Statement, state: State, env: dict[str, int]) -> Iterator[Fault]:
-        for a in self._touched(s).reads:
+    def _before(self, s: Any) -> list[_Access]:
+        """What a statement reads before its body: of a loop, all but what the carried values become."""
+        if s.kind != "for" or not s.carry:
+            return self._touched(s).reads
+        until = () if s.until is None else (s.until,)
+        return self._all((s.lo, s.hi, s.step, *until, *(c.init for c in s.carry)))
+
+    def _after(self, s: Any) -> list[_Access]:
+        """What a loop reads at the end of each round."""
+        return self._all(c.next for c in s.carry)
+
+    def _all(self, terms: Iterable[Expr]) -> list[_Access]:
+        return [a for e in terms for x in self._held(e) if (a := self._access(x, 1)) is not None]
+
+    def _reads(self, s: Statement, accesses: list[_Access], state: State, env: dict[str, int]) -> Iterator[Fault]:
+        for a in accesses:
             mask = self._mask(a, env)
             lost = ((1 << prod(self.shapes[a.buffer])) - 1 if mask is None else mask) & ~state.get(a.buffer, 0)
             if lost:
