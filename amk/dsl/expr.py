@@ -310,7 +310,7 @@ def select(cond: ExprLike, yes: ExprLike, no: ExprLike) -> Expr:
 
 
 def cdiv(a: ExprLike, b: ExprLike) -> Expr:
-    """The quotient rounded up, of non-negative `a` by positive `b`."""
+    """The quotient by positive `b`, rounded up."""
     return apply("cdiv", a, b)
 
 
@@ -354,7 +354,7 @@ def subst(e: Expr, env: Mapping[str, Expr]) -> Expr:
     if isinstance(e, Var):
         return env.get(e.name, e)
     if isinstance(e, Apply):
-        return e if names(e).isdisjoint(env) else apply(e.op, *(subst(x, env) for x in e.args))
+        return e if env.keys().isdisjoint(names(e)) else apply(e.op, *(subst(x, env) for x in e.args))
     if isinstance(e, Elem):
         return Elem(e.buffer, tuple(subst(x, env) for x in e.index))
     return e

@@ -185,12 +185,14 @@ class KernelDescriptor(Node):
 
 def load(path: str) -> KernelDescriptor:
     """The kernel in a file."""
-    from pathlib import Path
+    from amk.dsl.files import read_bytes
+    from amk.dsl.source import MAX_BYTES
 
     try:
-        data = Path(path).read_bytes()
-    except OSError as e:
-        raise DescriptorError(f"cannot read {path}: {e.strerror}", hint="give the path of a descriptor file") from None
+        data = read_bytes(path, MAX_BYTES + 1)
+    except (OSError, ValueError) as e:
+        why = e.strerror if isinstance(e, OSError) else str(e)
+        raise DescriptorError(f"cannot read {path}: {why}", hint="give the path of a descriptor file") from None
     return KernelDescriptor.from_json(data, name=str(path))
 
 

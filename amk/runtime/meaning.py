@@ -27,7 +27,17 @@ def meaning_of(kernel: KernelDescriptor) -> Callable[[KernelDescriptor], str | N
 
 
 def _compare(kernel: KernelDescriptor) -> str | None:
-    """None when every sample agrees, else what differed."""
+    """None when every sample agrees, else what differed, or why the kernel is none of its operator."""
+    assert kernel.origin is not None
+    try:
+        return _differences(kernel)
+    except (KeyError, TypeError, ValueError) as cause:  # the origin is a claim of the descriptor's author
+        return (
+            f"its arguments or its problem are not those of {kernel.origin.operator} ({type(cause).__name__}: {cause})"
+        )
+
+
+def _differences(kernel: KernelDescriptor) -> str | None:
     import numpy as np
 
     from amk.harness.interpret import Fault, arguments, run

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 import amk
-from amk.dsl.kernel import KernelDescriptor
+from amk.dsl.kernel import KernelDescriptor, Origin
 from amk.dsl.target import Target
 from amk.errors import Refused
+from amk.harness.samples import vector_add
 from amk.ops.gemm import Gemm, GemmSchedule, build
 
 SMALL = GemmSchedule(bm=32, bn=32, bk=16, tm=2, tn=4, stages=2, vec_width=4)
@@ -32,3 +33,16 @@ def test_a_wrong_sum_is_refused_however_late_it_goes_wrong(old: str, new: str) -
     else:
         with pytest.raises(Refused, match="AMK403|AMK008"):
             amk.certify(kernel)
+
+
+def test_a_kernel_that_only_claims_an_operator_is_refused() -> None:
+    kernel = vector_add()
+    claimed = kernel.model_copy(update={"origin": Origin(operator="gemm", problem={"m": 1, "n": 1, "k": 1})})
+    with pytest.raises(Refused, match="AMK403.*not those of gemm"):
+        amk.certify(claimed)
+    with pytest.raises(Refused, match="AMK403.*not those of gemm"):
+        amk.certify(
+            build(Gemm(m=64, n=64, k=64), SMALL, Target.find("sm_80")).model_copy(
+                update={"origin": Origin(operator="gemm", problem={"m": "many"})}
+            )
+        )

@@ -206,7 +206,9 @@ def random_term(rng: random.Random, depth: int) -> Expr:
         return Apply(op, (x,))
     if op == "select":
         return Apply(op, (random_test(rng, depth - 1), x, y))
-    if op in ("//", "%", "cdiv"):
+    if op == "cdiv":  # of negative numbers, too
+        return Apply(op, (x, Const(rng.randrange(1, 20))))
+    if op in ("//", "%"):
         return Apply(op, (Apply("&", (x, Const(1023))), Const(rng.randrange(1, 20))))
     if op in ("<<", ">>"):
         return Apply(op, (Apply("&", (x, Const(255))), Const(rng.randrange(0, 8))))
