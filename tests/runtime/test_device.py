@@ -6,13 +6,16 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import types
+import warnings
 
 import pytest
 from fake_driver import FakeDriver
 
 from amk.errors import EnvironmentProblem, LaunchError
 from amk.runtime import device as devices
+from amk.runtime.buffers import allocate
 from amk.runtime.driver import Driver
 
 
@@ -81,7 +84,10 @@ def test_the_context_comes_back_after_an_error(gpus):
     assert gpus.stack == []
 
 
-def test_primary_contexts_are_opened_once(gpus):
+def test_primary_contexts_are_opened_once(gpus, monkeypatch):
+    retain = gpus.retain_primary
+    monkeypatch.setattr(gpus, "retain_primary", lambda index: (time.sleep(0.05), retain(index))[1])
+
     def use():
         with devices.ensure_context(1):
             pass
@@ -154,8 +160,30 @@ def test_fork_after_someone_else_started_cuda(monkeypatch):
     fake.start_status = "CUDA_ERROR_NOT_INITIALIZED"
     monkeypatch.setattr(devices, "Driver", lambda: fake)
     devices.install(None)
-    with pytest.raises(EnvironmentProblem, match="forked"):
+    with pytest.raises(EnvironmentProblem, match="forked after CUDA had started"):
         devices.driver()
+
+
+def test_a_forked_child_owns_no_buffer(gpus):
+    """B9: the memory is the parent's: a child that drops a buffer neither frees it nor complains."""
+    held = [allocate(64, 0, 0x30)]
+
+    def child():
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            held.clear()
+        return f"{len(caught)} {len(gpus.calls('free'))} {len(gpus.calls('free_async'))}"
+
+    assert in_child(child) == "0 0 0"
+    held[0].close()
+
+
+def test_a_fork_while_another_thread_starts_cuda(monkeypatch):
+    """B9: the child has no such thread, so it must not wait for it."""
+    devices.install(None)
+    monkeypatch.setattr(devices, "Driver", FakeDriver)
+    with devices._LOCK:
+        assert in_child(lambda: str(devices._LOCK.acquire(timeout=5))) == "True"
 
 
 class Status(int):

@@ -79,6 +79,24 @@ def test_each_device_loads_its_own(gpus):
     assert [entry[-1] for entry in gpus.calls("launch")] == [0, 1]
 
 
+def test_one_cubin_on_two_gpus_of_one_model():
+    """A module belongs to a context: each device has its own, and each launch takes that of its device."""
+    fake = FakeDriver(("sm_90a", "sm_90a"))
+    devices.install(fake)
+    for index in (0, 1, 0, 1):
+        load(HOPPER, "gemm", index, 0).launch((1, 1, 1), 32, 0, 0)
+    assert fake.calls("load") == [(0, "gemm"), (1, "gemm")]
+    assert [entry[-1] for entry in fake.calls("launch")] == [0, 1, 0, 1]
+    devices.install(None)
+
+
+def test_the_limit_of_shared_memory_is_that_of_the_device(gpus):
+    """C7: what fits the first GPU does not fit the second."""
+    load(HOPPER, "gemm", 0, 150_000)
+    with pytest.raises(LaunchError, match="150000 bytes of shared memory a block, GPU 1 has 101376"):
+        load(AMPERE, "gemm", 1, 150_000)
+
+
 def test_the_wrong_architecture_names_the_device(gpus):
     with pytest.raises(LaunchError, match=r"GPU 1 \(Fake sm_86, sm_86\)") as caught:
         load(HOPPER, "gemm", 1, 0)
@@ -288,6 +306,7 @@ def test_current_stream(frameworks):
     assert current_stream([cupy]) == 0x201
     assert current_stream([cupy, torch]) == 0x101
     assert current_stream([gpu_array()]) == 0
+    assert current_stream([gpu_array("torch", device=None), cupy]) == 0x201  # a host tensor has no stream
     assert current_stream([view(np.zeros(3), "A")]) == 0
     assert current_stream([]) == 0
 
@@ -333,6 +352,13 @@ def test_launch_stream_waits_for_producers(gpus, frameworks):
     release([gpu_array("torch"), gpu_array(stream=0x77)], 0x100)
     assert [entry[1] for entry in gpus.calls("record")] == [0x77, 0x100]
     assert [entry[0] for entry in gpus.calls("wait")] == [0x100, 0x77]
+
+
+def test_nothing_waits_for_a_captured_launch(gpus, frameworks):
+    """B7: in a capture nothing runs, so no stream outside the graph may wait for it."""
+    gpus.capturing = {0x100: "active"}
+    release([gpu_array("torch"), gpu_array(stream=0x77)], 0x100)
+    assert gpus.calls("record") == [] and gpus.calls("wait") == []
 
 
 def test_launch_stream_orders_mixed_frameworks_unless_told(gpus, frameworks):
@@ -414,3 +440,24 @@ def test_host_copies_cannot_be_captured(gpus):
     with pytest.raises(LaunchError, match=r"lies on the host(?s:.*)before the capture"):
         to_device(view(np.zeros(3), "A"), 0, 0x30)
     assert gpus.memory == {} and gpus.capturing[0x30] == "active"
+
+
+def test_results_cannot_be_captured_either(gpus):
+    """B7: a copy to the host would only be recorded, and the host array would hold nothing."""
+    with allocate(16, 0, 0x30) as buffer:
+        gpus.capturing[0x30] = "active"
+        with pytest.raises(LaunchError, match="lies on the host"):
+            to_host(buffer, view(np.zeros(4, "f4"), "C"), 0x30)
+        gpus.capturing.clear()
+
+
+def test_allocating_inside_a_capture_leaves_it_whole():
+    """B7: without pools the driver's own allocation breaks a capture, unless this thread says that it may."""
+    fake = FakeDriver(pools=False)
+    devices.install(fake)
+    fake.capturing[0x30] = "active"
+    buffer = allocate(64, 0, 0x30)
+    assert fake.capturing[0x30] == "active" and fake.mode == "global"
+    fake.capturing.clear()
+    buffer.close()
+    devices.install(None)

@@ -582,3 +582,43 @@ def test_last_belongs_to_the_thread(gpus, gemm):
     thread.join()
     assert seen
     assert current_device() == 0
+
+
+# -- what the general path checks of itself
+
+
+def test_a_kernel_that_does_not_suit_the_call(gpus, gemm, monkeypatch):
+    """A kernel proved for 16-byte bases is not launched on another base, whoever chose it."""
+    from amk import api
+
+    monkeypatch.setattr(
+        api,
+        "proposed",
+        lambda problem, target, *rest, made=api.proposed: made(problem.model_copy(update={"align": 16}), target, *rest),
+    )
+    a = Tensor(normal(16 * 16 + 1).ravel()[1:].reshape(16, 16))
+    with pytest.raises(ArgumentError, match="'A' is aligned to 4 bytes; the kernel needs 16"):
+        gemm.run(a, Tensor(normal(16, 16)), Tensor(normal(16, 16)))
+    assert gpus.calls("launch") == []
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_compiled_kernel_and_the_place_of_its_arguments(gpus, place):
+    """B5 for any kernel: arguments on its device run there, others are refused by name."""
+    from amk.dsl.builder import KernelBuilder
+    from amk.dsl.target import Target
+    from amk.runtime.kernel import CompiledKernel
+
+    k = KernelBuilder("copy_it", target="sm_80", threads=32)
+    x, z, r = k.tensor("x", "f32", (32,)), k.tensor("z", "f32", (32,), access="write"), k.registers("r", "f32", (1,))
+    k.load(r[0], x[k.t])
+    k.store(z[k.t], r[0])
+    kernel = CompiledKernel(k.finish(grid=(1,)), Target.find("sm_86"), 1)
+    source, result = Tensor(normal(32), place), Tensor(np.zeros(32, np.float32), 1)
+    if place == 1:
+        kernel(x=source, z=result)
+        assert (result.array == source.array).all() and gpus.calls("launch")[-1][-1] == 1 and gpus.stack == []
+        return
+    with pytest.raises(ArgumentError, match="'x' lies on device 0, and this kernel runs on device 1"):
+        kernel(x=source, z=result)
+    assert gpus.calls("launch") == []
