@@ -121,6 +121,112 @@ def test_capture(gemm):
     assert relative(c, a.double() @ b.double()) < tolerance(72)
 
 
+@pytest.mark.parametrize("new_shape", [False, True])
+def test_capture_after_a_warm_call(gemm, new_shape):
+    """A known call is captured by its plan, and replays with what its inputs then hold; so is a new shape (B7)."""
+    n = 112 if new_shape else 104
+    a, b, c = (torch.randn(n, n, device="cuda") for _ in range(3))
+    if not new_shape:
+        gemm.run(a, b, c)
+        gemm.run(a, b, c)
+        assert gemm.last.seconds is None
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        gemm.run(a, b, c)
+    for _ in range(2):
+        a.normal_()
+        c.fill_(float("nan"))
+        graph.replay()
+        assert relative(c, a.double() @ b.double()) < tolerance(n)
+
+
+@pytest.mark.parametrize("layout", ["plain", "transposed", "odd pitch", "transposed C"])
+def test_warm_calls(gemm, layout):
+    """The prepared launch gives the right values with other data, addresses, alpha and beta, and for no C."""
+    for turn in range(4):
+        wide = torch.randn(3, 131, 133, device="cuda")
+        a, b, c = wide[0, :100, :120], wide[1, :120, :80], torch.randn(100, 80, device="cuda")
+        if layout == "plain":
+            a, b = a.contiguous(), b.contiguous()
+        elif layout == "transposed":
+            a, b = torch.randn(120, 100, device="cuda").T, torch.randn(80, 120, device="cuda").T
+        elif layout == "transposed C":
+            c = torch.randn(80, 100, device="cuda").T
+        want = (turn + 0.5) * (a.double() @ b.double()) - 2 * c.double()
+        gemm.run(a, b, c, alpha=turn + 0.5, beta=-2.0)
+        assert relative(c, want) < 4 * tolerance(120) and gemm.last.copies == ()
+        assert relative(gemm.run(a, b), a.double() @ b.double()) < tolerance(120)
+    assert gemm.last.seconds is None
+
+
+def test_warm_guards(gemm):
+    """After a warm call: C over A, another dtype, a negative view, and an argument on the host."""
+    a, b, c = (torch.randn(64, 64, device="cuda") for _ in range(3))
+    gemm.run(a, b, c)
+    gemm.run(a, b, c)
+    want = a.double() @ b.double()
+    gemm.run(a, b, a)
+    assert relative(a, want) < tolerance(64) and gemm.last.copies
+    for bad in (b.double(), b.to(torch.int32), torch._neg_view(b), b.cpu(), b.to_sparse()):
+        with pytest.raises(amk.AmkError, match="B |B on"):
+            gemm.run(c, bad, a)
+
+
+def test_the_other_gpu(gemm):
+    """Arrays on GPU 1 while GPU 0 is current: cold, warm and in another thread's first call (B5)."""
+    if torch.cuda.device_count() < 2:
+        pytest.skip("one GPU only")
+    import threading
+
+    torch.cuda.set_device(0)
+    a, b = torch.randn(96, 96, device="cuda:1"), torch.randn(96, 96, device="cuda:1")
+    want, faults = a.double() @ b.double(), []
+
+    def work() -> None:
+        try:
+            for _ in range(3):
+                c = torch.full((96, 96), float("nan"), device="cuda:1")
+                gemm.run(a, b, c)
+                assert relative(c, want) < tolerance(96) and torch.cuda.current_device() == 0
+        except BaseException as fault:
+            faults.append(fault)
+
+    work()
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert not faults, faults
+    with pytest.raises(amk.AmkError, match="device 1"):
+        gemm.run(a, b.to("cuda:0"))
+
+
+def test_a_forked_child(gemm):
+    """The child is told to use spawn, on the warm path too, and can still check kernels (B9)."""
+    import os
+
+    a, b, c = (torch.randn(64, 64, device="cuda") for _ in range(3))
+    gemm.run(a, b, c)
+    gemm.run(a, b, c)
+    torch.cuda.synchronize()
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            gemm.run(a, b, c)
+            text = "ran"
+        except BaseException as fault:
+            text = f"{type(fault).__name__}: {fault}"
+        os.write(write, text.encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        text = pipe.read()
+    os.waitpid(pid, 0)
+    assert "forked after CUDA had started" in text, text
+    gemm.run(a, b, c)
+    assert relative(c, a.double() @ b.double()) < tolerance(64)
+
+
 def test_identity_is_exact(gemm):
     """No tf32: identity times 1 + 2**-12 is bit for bit the same (F3)."""
     b = torch.full((64, 64), 1 + 2.0**-12, device="cuda")
