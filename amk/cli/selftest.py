@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["add_selftest", "subjects"]
 
+MOST_SHOWN = 3  # false rejects of one reason in text
+
 
 def add_selftest(parser: ArgumentParser, argv: Sequence[str]) -> None:
     """The options of `amk selftest`."""
@@ -40,35 +42,50 @@ def run_selftest(args: Namespace) -> int:
 
 
 def subjects() -> list[Subject]:
-    """The kernels that are mutated: those of the four examples, and GEMM in three small tiles of the operator."""
+    """The kernels that are mutated: those of the four examples, two of other forms, and GEMM in three small tiles.
+
+    Sizes that show the most stand first: most mutants that fault do so in the first run.
+    """
     from amk.api import proposed
     from amk.dsl.target import Target
     from amk.harness import samples
     from amk.harness.mutate import Subject
-    from amk.ops.gemm import Gemm, GemmSchedule, build
+    from amk.ops.gemm import Gemm
 
-    target = Target.find("sm_80")
-    line = tuple({"n": n} for n in (0, 1, 64, 255, 700))
-    sums = tuple({"n": n} for n in (0, 1, 31, 1024, 2500))
-    plane = tuple({"m": m, "n": n} for m, n in ((1, 1), (32, 32), (17, 40), (5, 70), (0, 3)))
-    shapes = ((1, 1, 1), (32, 32, 16), (33, 37, 19), (7, 70, 8), (40, 5, 45), (32, 32, 0))
-    space = tuple({"M": m, "N": n, "K": k, "batch": 2} for m, n, k in shapes)
-    large = tuple({"M": m, "N": n, "K": k} for m, n, k in ((4, 4, 4), (130, 8, 68), (8, 132, 0)))
-    narrow = GemmSchedule(bm=32, bn=32, bk=8, tm=2, tn=4, stages=2, vec_width=1)
-    wide = GemmSchedule(bm=32, bn=32, bk=8, tm=4, tn=4, stages=3, vec_width=4)
-    split = GemmSchedule(bm=16, bn=32, bk=8, tm=2, tn=4, stages=2, vec_width=1, split_k=2)
-    gemms = {
-        "gemm_nn": (Gemm(m=64, n=64, k=64), wide), "gemm_tt_batch": (Gemm(
-            m=33, n=37, k=19, batch=2, trans_a=True, trans_b=True), narrow),
-        "gemm_split": (Gemm(m=33, n=37, k=19), split),
-    }  # fmt: skip
+    line = tuple({"n": n} for n in (700, 255, 64, 1, 0))
+    sums = tuple({"n": n} for n in (2500, 1024, 31, 1, 0))
+    plane = tuple({"m": m, "n": n} for m, n in ((17, 40), (5, 70), (32, 32), (1, 1), (0, 3)))
+    large = tuple({"M": m, "N": n, "K": k} for m, n, k in ((7, 132, 68), (133, 4, 4), (4, 4, 0)))
+    agents = proposed(Gemm(m=1024, n=1024, k=1024), Target.find("sm_80"))
     return [
         Subject("vector_add", samples.vector_add(), line),
         Subject("transpose", samples.transpose(), plane),
         Subject("block_sum", samples.block_sum(), sums),
-        Subject("simt_gemm", proposed(Gemm(m=1024, n=1024, k=1024), target), large),
-        *(Subject(name, build(problem, schedule, target), space) for name, (problem, schedule) in gemms.items()),
+        Subject("reversed_copy", samples.reversed_copy(), line),
+        Subject("doubled", samples.doubled(), line),
+        Subject("simt_gemm", agents, large),
+        *_gemms(),
     ]
+
+
+def _gemms() -> list[Subject]:
+    """Three rings in both layouts of each operand, with a batch and with partial sums."""
+    from amk.dsl.target import Target
+    from amk.harness.mutate import Subject
+    from amk.ops.gemm import Gemm, GemmSchedule, build
+
+    shapes = ((33, 37, 27), (7, 70, 8), (40, 5, 45), (32, 32, 16), (1, 1, 1), (32, 32, 0))
+    space = tuple({"M": m, "N": n, "K": k, "batch": 2} for m, n, k in shapes)
+    narrow = GemmSchedule(bm=32, bn=32, bk=8, tm=2, tn=4, stages=2, vec_width=1)
+    wide = GemmSchedule(bm=32, bn=32, bk=8, tm=4, tn=4, stages=3, vec_width=4)
+    split = GemmSchedule(bm=16, bn=32, bk=8, tm=2, tn=4, stages=2, vec_width=1, split_k=2)
+    chosen = {
+        "gemm_nn": (Gemm(m=64, n=64, k=64), wide),
+        "gemm_tt_batch": (Gemm(m=33, n=37, k=19, batch=2, trans_a=True, trans_b=True), narrow),
+        "gemm_split": (Gemm(m=33, n=37, k=19), split),
+    }
+    target = Target.find("sm_80")
+    return [Subject(name, build(problem, schedule, target), space) for name, (problem, schedule) in chosen.items()]
 
 
 def _show(c: Campaign) -> None:
@@ -82,6 +99,11 @@ def _show(c: Campaign) -> None:
         say(f"{paint('false accept', 'red')} {e['kernel']}: {clean(e['mutation'])}\n  {clean(e['fault'])} {e['sizes']}")
     for e in c.crashes:
         say(f"{paint('the checker failed', 'red')} {e['kernel']}: {clean(e['mutation'])}\n  {clean(e['error'])}")
-    for rule, n in c.rejects.most_common():
-        say(f"{paint('false reject', 'yellow')} {rule}: {n}")
+    for reason, found in c.rejects_by_reason():
+        say(f"{paint('false reject', 'yellow')} x{len(found)}: {clean(reason)}")
+        for e in found[:MOST_SHOWN]:
+            ran = "; ".join(", ".join(f"{n}={v}" for n, v in sizes.items()) for sizes in e["sizes"])
+            say(f"  {e['kernel']}: {clean(e['mutation'])}\n    {e['saw']} at {clean(ran)}")
+        if len(found) > MOST_SHOWN:
+            say(f"  and {len(found) - MOST_SHOWN} more: --json lists all")
     say(f"seed {c.seed}, {c.seconds:.1f} s")

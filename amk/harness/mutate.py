@@ -6,6 +6,7 @@ which shares no code with it. A mutant that the checker accepts and the interpre
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -30,9 +31,11 @@ __all__ = ["Campaign", "Checker", "Subject", "campaign"]
 Checker = Callable[[KernelDescriptor], Report]
 Sizes = Mapping[str, int]
 LANE_OPS = 4_000_000
-MOST_SHOWN = 5
-# Limits of a device, and forms that the engines do not read: the interpreter has no opinion about these.
-UNJUDGED = ("AMK0", "AMK1")
+DRAWS = 24  # of a mutant that was not there before; the second half of them change the kernel twice
+MORE_SIZES = 8  # at which a mutant runs before its refusal counts as false
+# Limits of a device, forms that the engines do not read, and what a kernel says that it does with a tensor: the
+# interpreter has no opinion about these.
+UNJUDGED = ("AMK0", "AMK1", "AMK404")
 
 
 @dataclass(frozen=True)
@@ -67,8 +70,7 @@ class Campaign:
     total: Tally = field(default_factory=Tally)
     by_kernel: dict[str, Tally] = field(default_factory=dict)
     false_accepts: list[dict[str, Any]] = field(default_factory=list)
-    rejects: Counter[str] = field(default_factory=Counter)
-    reject_examples: list[dict[str, Any]] = field(default_factory=list)
+    rejects: list[dict[str, Any]] = field(default_factory=list)
     crashes: list[dict[str, Any]] = field(default_factory=list)
     oracle_failures: list[dict[str, Any]] = field(default_factory=list)
     faults: Counter[str] = field(default_factory=Counter)
@@ -80,6 +82,13 @@ class Campaign:
         """4 for a fault of ours, 1 for a false accept, else 0."""
         return 4 if self.crashes else 1 if self.false_accepts else 0
 
+    def rejects_by_reason(self) -> list[tuple[str, list[dict[str, Any]]]]:
+        """The false rejects, those of one reason together, the most frequent reason first."""
+        groups: dict[str, list[dict[str, Any]]] = {}
+        for reject in self.rejects:
+            groups.setdefault(reject["reason"], []).append(reject)
+        return sorted(groups.items(), key=lambda group: -len(group[1]))
+
     def to_dict(self) -> dict[str, Any]:
         """JSON data."""
         t = vars(self.total)
@@ -87,7 +96,11 @@ class Campaign:
         return {
             "seed": self.seed, **plain, "false_accepts": self.false_accepts,
             "false_rejects": {
-                "count": self.total.false_rejects, "by_rule": dict(self.rejects), "examples": self.reject_examples,
+                "count": self.total.false_rejects, "by_rule": dict(Counter(r["rule"] for r in self.rejects)),
+                "by_reason": [
+                    {"reason": reason, "count": len(found), "mutants": found}
+                    for reason, found in self.rejects_by_reason()
+                ],
             },
             "crashes": self.crashes, "oracle_failures": self.oracle_failures, "faults": dict(self.faults),
             "by_kernel": {n: dict(vars(x)) for n, x in self.by_kernel.items()}, "slowest_check": self.slowest,
@@ -98,9 +111,10 @@ class Campaign:
 def campaign(
     subjects: Sequence[Subject], *, seed: int, mutants: int, checker: Checker = check, seconds: float | None = None
 ) -> Campaign:
-    """Judges that many different mutants, by turns of every kernel; a mutant depends on the seed and its number alone.
+    """Judges that many different mutants, by turns of every kernel; they depend on the seed and the kernels alone.
 
-    `seconds` ends the campaign early. Raises InputError for a kernel that is itself refused or faulty.
+    A kernel that has no more of them to give leaves its turn to the next. `seconds` ends the campaign early. Raises
+    InputError for a kernel that is itself refused or faulty.
     """
     start, out = time.perf_counter(), Campaign(seed)
     judges = [_Judge(s, checker, out) for s in subjects]
@@ -110,18 +124,23 @@ def campaign(
     for number in range(mutants if judges else 0):
         if seconds is not None and time.perf_counter() - start > seconds:
             break
-        judge = judges[number % len(judges)]
-        made = _new(judge.subject.kernel, Random(f"{seed}/{number}"), seen)
-        if made is not None:
-            judge.judge(*made)
+        turns = (judges[(number + i) % len(judges)] for i in range(len(judges)))
+        made = ((judge, _new(judge.subject.kernel, Random(f"{seed}/{number}"), seen)) for judge in turns)
+        judge, new = next(((judge, new) for judge, new in made if new), (judges[0], None))
+        if new:
+            judge.judge(*new)
     out.seconds = time.perf_counter() - start
     return out
 
 
 def _new(kernel: KernelDescriptor, rng: Random, seen: set[str]) -> tuple[KernelDescriptor, str] | None:
-    """A mutant that was not there before, or None where twenty draws give none."""
-    for _ in range(20):
+    """A mutant that was not there before: of one change, or of two where draws of one give none; None: of neither."""
+    seen.add(kernel.hash)  # a second change may undo the first
+    for draw in range(DRAWS):
         mutant, said = mutate(kernel, rng)
+        if draw >= DRAWS // 2:
+            mutant, more = mutate(mutant, rng)
+            said += f"; then {more}"
         if mutant.hash not in seen:
             seen.add(mutant.hash)
             return mutant, said
@@ -174,13 +193,15 @@ class _Judge:
         self._compare(mutant, report, about)
 
     def _compare(self, mutant: KernelDescriptor, report: Report, about: dict[str, Any]) -> None:
-        truth = _truth(mutant, self.subject.sizes)
-        replayed = [d for d in report.errors if d.confirmed]
-        if truth.fault is not None or replayed:
+        """The interpreter's verdict: at the checker's own counterexample, or at the sizes of this kernel."""
+        if replayed := [d for d in report.errors if d.confirmed]:
             self.count("faulty")
-            self.out.faults[
-                truth.fault.kind if truth.fault else f"at the counterexample ({replayed[0].code[:4]}xx)"
-            ] += 1
+            self.out.faults[f"at the counterexample ({replayed[0].code[:4]}xx)"] += 1
+            return
+        truth = _truth(mutant, self.subject.sizes)
+        if truth.fault is not None:
+            self.count("faulty")
+            self.out.faults[truth.fault.kind] += 1
         if report.ok and truth.fault is not None:
             self.count("false_accepts")
             sizes = {**about, "fault": str(truth.fault), "sizes": dict(truth.sizes), "pointer": truth.fault.pointer}
@@ -192,22 +213,42 @@ class _Judge:
         elif report.ok:
             if not _same(self.right, truth.outputs):
                 self.count("wrong_result")
-        elif truth.fault is None and not replayed:
-            self._reject(mutant, report, about)
+        elif truth.fault is None:
+            self._reject(mutant, report, truth, about)
 
-    def _reject(self, mutant: KernelDescriptor, report: Report, about: dict[str, Any]) -> None:
+    def _reject(self, mutant: KernelDescriptor, report: Report, truth: _Truth, about: dict[str, Any]) -> None:
+        """A mutant that was refused and shows no fault: by which rule, why, and what the runs showed instead."""
         found = [*report.errors, *report.undecided]
         judged = [d for d in found if not _beyond(mutant, d)]
         if len(judged) < len(found):
             self.count("unjudged")
             return
+        closer = _truth(mutant, self._more_sizes(mutant))
+        if closer.fault is not None:
+            self.count("faulty")
+            self.out.faults[closer.fault.kind] += 1
+            return
         self.count("false_rejects")
+        truth.outputs |= closer.outputs
         d = judged[0]
         rule = d.code if d.severity == "error" else f"{d.code} undecided"
-        self.out.rejects[rule] += 1
-        if sum(e["rule"] == rule for e in self.out.reject_examples) < MOST_SHOWN:
-            example = {**about, "rule": rule, "message": d.message, "pointer": d.pointer}
-            self.out.reject_examples.append({**example, "counterexample": dict(d.counterexample)})
+        saw = "the results of the kernel itself" if _same(self.right, truth.outputs) else "other results"
+        sizes = [dict(key) for key in truth.outputs]
+        self.out.rejects.append({
+            **about, "reason": f"{rule} {_SPECIAL.sub('..', d.message)}", "rule": rule, "message": d.message,
+            "pointer": d.pointer, "counterexample": dict(d.counterexample), "saw": f"no fault, and {saw}",
+            "sizes": sizes,
+        })  # fmt: skip
+
+    def _more_sizes(self, mutant: KernelDescriptor) -> list[Sizes]:
+        """Sizes up to those of the subject and a little beyond, the same for the same mutant."""
+        most = {n: max(sizes[n] for sizes in self.subject.sizes) + 5 for n in self.subject.sizes[0]}
+        rng = Random(mutant.hash)
+        return [{n: rng.randint(0, top) for n, top in most.items()} for _ in range(MORE_SIZES)]
+
+
+# What a message says of one mutant alone: names, numbers and terms in quotation marks.
+_SPECIAL = re.compile(r"'[^']*'|`[^`]*`|\w+\[.*?\](?=[ ,.:;]|$)|\b\w* ?= ?-?\d+|-?\b\d[\d,]*\b")
 
 
 def _beyond(kernel: KernelDescriptor, d: Diagnostic) -> bool:

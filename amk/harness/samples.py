@@ -1,4 +1,6 @@
-"""The kernels of examples 01 to 03, at any size of block: the examples print them, `amk selftest` mutates them."""
+"""Small kernels that `amk selftest` mutates, at any size of block: those of examples 01 to 03, which print them, and
+two whose output is no tile of a block: written backwards, and in strides of the whole grid.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from amk.dsl.expr import both, cdiv, eq
 from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.layout import Padded
 
-__all__ = ["block_sum", "transpose", "vector_add"]
+__all__ = ["block_sum", "doubled", "reversed_copy", "transpose", "vector_add"]
 
 
 def vector_add(target: str = "sm_80", threads: int = 256) -> KernelDescriptor:
@@ -78,3 +80,28 @@ def block_sum(target: str = "sm_80", threads: int = 256, each: int = 4) -> Kerne
         with k.when(eq(lane, 0)):
             k.store(sums[k.bx], s[0])
     return k.finish(grid=(cdiv(n, per),))
+
+
+def reversed_copy(target: str = "sm_80", threads: int = 64) -> KernelDescriptor:
+    """z[n - 1 - i] = x[i]."""
+    k = KernelBuilder("reversed_copy", target=target, threads=threads)
+    n = k.size("n", min=0)
+    x, z = k.tensor("x", "f32", (n,)), k.tensor("z", "f32", (n,), access="write")
+    a = k.registers("a", "f32", (1,))
+    i = k.let("i", k.bx * threads + k.t)
+    with k.when(i < n):
+        k.load(a[0], x[i])
+        k.store(z[n - 1 - i], a[0])
+    return k.finish(grid=(cdiv(n, threads),))
+
+
+def doubled(target: str = "sm_80", threads: int = 64, blocks: int = 4) -> KernelDescriptor:
+    """z = 2 x, by a grid of fixed size that walks over all of it."""
+    k = KernelBuilder("doubled", target=target, threads=threads)
+    n = k.size("n", min=0)
+    x, z = k.tensor("x", "f32", (n,)), k.tensor("z", "f32", (n,), access="write")
+    a = k.registers("a", "f32", (1,))
+    with k.loop("i", k.bx * threads + k.t, n, threads * blocks) as i:
+        k.load(a[0], x[i.var])
+        k.store(z[i.var], a[0] * 2.0)
+    return k.finish(grid=(blocks,))
