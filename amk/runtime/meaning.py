@@ -18,6 +18,7 @@ from amk.ops import REGISTRY
 
 __all__ = ["meaning_of"]
 
+FLOATS = ("f16", "bf16", "f32", "f64")
 _LARGEST = 1 << 14  # of a size that is run: a longer loop would take seconds
 
 
@@ -45,17 +46,23 @@ def _differences(kernel: KernelDescriptor) -> str | None:
     assert kernel.origin is not None
     family = REGISTRY[kernel.origin.operator]
     for n, sizes in enumerate(_samples(kernel)[: 1 if _fixed(kernel) else None]):
-        args = arguments(kernel, sizes, np.random.default_rng(n))
+        args = arguments(kernel, {**sizes, **_factors(kernel)}, np.random.default_rng(n))
         before = {k: np.array(v) for k, v in args.items()}
         try:
             run(kernel, args, blocks=_blocks(kernel, sizes))
         except Fault as fault:
             return f"at {_text(sizes)}: {fault}"
-        expected = family.reference({**kernel.origin.problem, **before, "beta": before.get("beta", 0.0)})
+        expected = family.reference({**kernel.origin.problem, **before})
         for name, want in expected.items():
             if fault_text := _difference(name, np.asarray(args[name]), want, kernel):
                 return f"at {_text(sizes)}: {fault_text}"
     return None
+
+
+def _factors(kernel: KernelDescriptor) -> dict[str, float]:
+    """The float scalars, all different and none of them 0 or 1, so that each is missed where a kernel leaves it out."""
+    names = [p.name for p in kernel.scalars if p.dtype in FLOATS]
+    return {name: (1.375 + 0.25 * i) * (-1) ** i for i, name in enumerate(names)}
 
 
 def _difference(name: str, got: Any, want: Any, kernel: KernelDescriptor) -> str:
