@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import time
 from pathlib import Path
 
 import numpy as np
@@ -529,63 +528,3 @@ def test_random_float_kernels(tree, n, detect):
     with np.errstate(all="ignore"):
         want = floats(tree, {"a": args["x"][0], "b": args["x"][1]})
     assert np.array_equal(args["y"], np.broadcast_to(want, n), equal_nan=True)
-
-
-def test_nothing_of_the_provers_is_imported():
-    text = "".join(p.read_text() for p in Path(run.__code__.co_filename).parent.glob("interp*.py"))
-    names = {line.split()[1] for line in text.splitlines() if line.startswith(("from amk", "import amk"))}
-    assert all(n.startswith(("amk.dsl", "amk.errors", "amk.harness.interp")) for n in names)
-
-
-@pytest.mark.slow
-def test_a_gemm_of_512_takes_about_a_second():
-    k = kernels.gemm()
-    a = arguments(k, {"m": 512, "n": 512, "k": 512})
-    start = time.perf_counter()
-    run(k, a)
-    assert time.perf_counter() - start < 6
-    assert np.allclose(a["C"], a["A"].astype(float) @ a["B"], atol=1e-3)
-
-
-# -------------------------------------------------------------------------------------------------- what cannot be run
-def odd_kernel(lo="0", hi="4", step="1", shape="n", strides=None, grid="1"):
-    """A loop around a store, over a tensor, with terms that may have no value."""
-    k = KernelBuilder("odd", target="sm_80", threads=4)
-    k.size("n", min=0)
-    k.tensor("x", "f32", (shape,), strides=strides)
-    a = k.registers("a", "i32", (1,))
-    with k.loop("i", lo, hi, step):
-        k.store(a[0], 1)
-    return k.finish(grid=(grid,))
-
-
-@pytest.mark.parametrize("odd", [
-    {"step": "0"}, {"step": "0 - 1"}, {"step": "n - n"}, {"step": "n", "hi": "n"}, {"step": "0", "hi": "0"},
-    {"shape": "4 // n"}, {"shape": "n % n"}, {"shape": "n - 5"}, {"strides": ("4 // n",)}, {"strides": ("n - 1",)},
-    {"grid": "8 // n"}, {"grid": "cdiv(8, n)"}, {"shape": "1 << (n - 1)"},
-], ids=str)  # fmt: skip
-def test_what_has_no_value_is_an_error_of_ours(odd):
-    """A step of 0, a division by 0, a negative extent: an AmkError that says so, in every mode."""
-    kernel = odd_kernel(**odd)
-    for mode in MODES:
-        with pytest.raises((ArgumentError, Refused)):
-            run(kernel, arguments(kernel, {"n": 0}), **mode)
-
-
-@pytest.mark.parametrize("value", ["4", 1.5, None, float("nan"), [1]])
-def test_a_size_that_is_no_integer_is_an_argument_error(value):
-    kernel = odd_kernel()
-    args = {**arguments(kernel, {"n": 4}), "n": value}
-    with pytest.raises(ArgumentError, match="n is"):
-        run(kernel, args)
-
-
-def test_a_carried_value_has_the_type_it_was_given():
-    k = KernelBuilder("typed", target="sm_80", threads=4)
-    y = k.tensor("y", "f32", (4,), access="write")
-    with k.loop("i", 0, 3, sum=(0.0, "f32"), last=-1) as loop:
-        loop.next(sum=loop.sum + 0.5, last=loop.var)
-    k.store(y[k.t], loop.sum)
-    kernel = k.finish(grid=(1,))
-    assert [(c.name, c.dtype) for c in kernel.body[0].carry] == [("sum", "f32"), ("last", "i32")]
-    assert (ran(kernel)["y"] == 1.5).all()
