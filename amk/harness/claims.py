@@ -44,6 +44,7 @@ class Walk:
             self.store(s, at)
         elif s.kind == "atomic":
             self.sums.value(s.value, at)
+            self.elements(s.value, at)
             self.access(s.dst, 1, "update", at)
         elif s.kind == "call":
             self.call(s, at)
@@ -127,6 +128,8 @@ class Walk:
     def loop(self, s: For, at: str) -> None:
         for e in (s.lo, s.hi, s.step, *(c.init for c in s.carry if c.dtype not in ("f32", "f64"))):
             self.sums.check(e, at)
+        for e in (s.lo, s.hi, s.step, *(c.init for c in s.carry)):
+            self.elements(e, at)
         lo, hi, step = (self.p.inline(e) for e in (s.lo, s.hi, s.step))
         end = minus(apply("+", hi, step), 1)
         message = f"{s.var} passes 2147483647 when the loop to {s.hi} ends"
