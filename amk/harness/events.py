@@ -21,9 +21,10 @@ from amk.dsl.types import nbytes
 from amk.harness.footprint import Address, Form, Operand, added
 from amk.harness.masks import Column, bits, maximal
 
-__all__ = ["ORDERING", "Env", "Operand", "Program", "Unsupported", "bits", "free_terms"]
+__all__ = ["BLOCKS", "GRID", "ORDERING", "Env", "Operand", "Program", "Unsupported", "bits", "free_terms"]
 
 Env = dict[str, Any]
+BLOCKS, GRID = ("bx", "by", "bz"), ("gx", "gy", "gz")
 ORDERING = ("sync", "commit", "wait", "arrive", "fence", "team")
 
 

@@ -9,18 +9,20 @@ Source: `docs/soundness.md`, section on ordering; barrier intervals as in GPUVer
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from amk.dsl.expr import Expr
 from amk.dsl.kernel import walk
 from amk.dsl.nodes import Statement
 from amk.harness.cutoff import samples
+from amk.harness.diagnostics import Obligation
 from amk.harness.epoch import Epoch
 from amk.harness.events import ORDERING, Env, Program, Unsupported
 from amk.harness.faults import Fault
 from amk.harness.initial import uninitialised_registers
 from amk.harness.masks import bits
-from amk.harness.ring import check_trips, trip_limit
+from amk.harness.ring import check_trips, rings
 from amk.harness.stretch import Narrowed, Stop, Stretches, decided, divergence, ints, partial_warp, trips
 
 if TYPE_CHECKING:
@@ -60,15 +62,37 @@ def simulate(ctx: Context) -> OrderResult:
     except (ValueError, ZeroDivisionError, KeyError, OverflowError) as e:
         message = f"outside what the ordering check decides: {e or type(e).__name__}"
         result.add(Fault("AMK008", "", message))
+    if not result.faults:
+        ctx.obligations += _shown(p)
     return result
+
+
+def _shown(p: Program) -> Iterator[Obligation]:
+    """What a walk without a fault shows, for all sizes by the cutoff."""
+
+    def claim(code: str, text: str) -> Obligation:
+        return Obligation(code, "", text, "enumeration")
+
+    kinds = {s.kind for _, s in p.statements}
+    for b in p.kernel.buffers:
+        if b.space == "shared":
+            yield claim("AMK202", f"every access to '{b.name}' is inside it")
+            yield claim("AMK206", f"every element of '{b.name}' is written before it is read")
+            yield claim("AMK301", f"no two threads race for an element of '{b.name}'")
+        else:
+            yield claim("AMK207", f"every register of '{b.name}' is written before it is read")
+    if "sync" in kinds:
+        yield claim("AMK302", "every barrier is reached by all threads that it waits for")
+    if "commit" in kinds:
+        yield claim("AMK303", "every asynchronous copy has landed before what it wrote is read or overwritten")
 
 
 def _simulate(p: Program, result: OrderResult) -> None:
     if not any(map(p.matters, p.kernel.body)):
         return
-    limit, stretches = trip_limit(p), Stretches(p)
+    ring, stretches = rings(p), Stretches(p)
     found = len(result.faults)
-    for sizes in samples(p, limit):
+    for sizes in samples(p, ring):
         result.samples += 1
         walk = Walk(stretches, result)
         try:
@@ -78,7 +102,7 @@ def _simulate(p: Program, result: OrderResult) -> None:
             result.add(stop.fault)
         if len(result.faults) > found:
             return
-    check_trips(p, limit)
+    check_trips(p, ring)
 
 
 class Walk:

@@ -9,44 +9,67 @@ the iteration and turns within a proved number of iterations of the first (S) or
 from __future__ import annotations
 
 from math import gcd, lcm
-from typing import Any
+from typing import Any, NamedTuple
 
 from amk.dsl.evaluate import function_of
 from amk.dsl.expr import BUILTINS, COMPARISONS, Apply, Const, Expr, Var, names, parts, subst, subterms
 from amk.dsl.kernel import expressions, walk
 from amk.dsl.nodes import For
 from amk.harness.affine import Facts, Poly, scaled_sum
-from amk.harness.events import Env, Program, Unsupported
+from amk.harness.events import BLOCKS, GRID, Env, Program, Unsupported
 from amk.harness.intervals import Interval
-from amk.harness.sizes import BLOCKS, GRID, closure
 
-__all__ = ["check_trips", "trip_limit"]
+__all__ = ["Rings", "check_trips", "rings", "symbolic"]
 
 _LIMIT = 160  # iterations walked for one loop; a longer ring or look-ahead is refused
 _DISTANCES: tuple[int, ...] = (*range(9), 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128)
 _J = Var("#j")  # the iteration, counted from zero
 
 
-def trip_limit(p: Program) -> int:
-    """2P + S + E + G + 2 over the loops over a size, G the most groups that a wait leaves; 0 where there is no loop."""
-    period, first, last, found = 1, 0, 0, False
+class Rings(NamedTuple):
+    """What the loops over a size ask of sizes and blocks."""
+
+    limit: int  # 2P + S + E + G + 2, G the most groups that a wait leaves; 0 where there is no such loop
+    period: int  # P
+    loops: tuple[For, ...]  # all loops, in program order
+    moving: frozenset[str]  # variables and carried values that follow loops over a size
+    cycles: dict[str, Interval]  # carried values that go round
+    ends: dict[Expr, list[Expr]]  # by comparison with a loop: the terms that say when it turns
+    starts: list[tuple[Expr, int]]  # terms of which only the remainder counts
+
+
+def rings(p: Program) -> Rings:
+    """Every loop over a size, read. Raises Unsupported where an address or a condition follows one in another way."""
+    found: list[_Ring] = []
     for pointer, s in p.statements:
         if s.kind == "for" and p.matters(s) and symbolic(p, s):
-            found = True
             _no_inner(p, s, pointer)
-            ring = _Ring(p, s, pointer)
-            ring.scan()
-            period, first, last = lcm(period, ring.period), max(first, ring.first), max(last, ring.last)
+            found.append(_Ring(p, s, pointer))
+            found[-1].scan()
+    period = lcm(*(r.period for r in found))
+    first, last = (max((getattr(r, x) for r in found), default=0) for x in ("first", "last"))
     groups = max((s.pending for _, s in p.statements if s.kind == "wait"), default=0)
     limit = 2 * period + first + last + groups + 2 if found else 0
     if limit > _LIMIT:
         said = f"a ring of {period} slots and a look-ahead of {first + last} iterations"
         raise Unsupported(f"{said}: more than {_LIMIT} iterations would have to be walked")
-    return limit
+    ends: dict[Expr, list[Expr]] = {}
+    for r in found:
+        for e, x in r.ends:
+            ends.setdefault(e, []).append(x)
+    moving = frozenset(n for r in found for n in r.moving)
+    loops = tuple(s for _, s in p.statements if s.kind == "for")
+    cycles = {n: ends for r in found for n, ends in r.cycles.items()}
+    starts = [(e, n * period) for r in found for e, n in r.starts()]
+    return Rings(limit, period, loops, moving, cycles, ends, starts)
 
 
-def check_trips(p: Program, limit: int) -> None:
-    """The walk must have run each loop over a size through the cutoff, or through all that its bounds allow."""
+def check_trips(p: Program, r: Rings) -> None:
+    """The walk must have run each loop over a size past what is walked exactly, or through all that its bounds allow.
+
+    Beyond `limit - period` iterations one trip count of each remainder stands for all, and sizes need not have each.
+    """
+    limit = r.limit - r.period + 1
     for pointer, s in p.statements:
         if s.kind == "for" and p.matters(s) and symbolic(p, s):
             found = p.rounds.get(id(s), 0)
@@ -62,7 +85,9 @@ def _bounded(p: Program, s: Any, found: int) -> bool:
         first, by = int(lo.value), int(step.value)
         if any(len(range(first, int(x.value), by)) <= found for x in tops):
             return True
-    used = closure(p, names(lo) | names(hi) | names(step))
+    used = names(lo) | names(hi) | names(step)
+    if used & {*BLOCKS, *GRID}:
+        used = used.union(*map(names, p.kernel.grid))
     small = all(q.max <= 4096 for q in p.kernel.scalars if q.name in used)
     return small and not used & {"t", *BLOCKS} and _walked_max(p, s) <= found
 
@@ -94,6 +119,7 @@ class _Ring:
     def __init__(self, p: Program, s: For, pointer: str) -> None:
         self.p, self.s, self.pointer = p, s, pointer
         self.period, self.first, self.last = 1, 0, 0
+        self.ends: list[tuple[Expr, Expr]] = []
         self.steps: dict[str, int] = {}  # names that grow by a constant each iteration
         self.cycles: dict[str, Interval] = {}  # carried names that go round, with their least and greatest value
         self._carried()
@@ -181,10 +207,13 @@ class _Ring:
         slope = gap.pop((_J,), 0)
         if not slope or any(_J.name in names(x) for m in gap for x in m):
             raise Unsupported(f"the condition {e} is not linear in the loop", pointer)
+        end = self._counted_from_end(gap, slope)
         if (d := self._within(gap, abs(slope))) is not None:
             self.first = max(self.first, d + 1)
-        elif (d := self._from_end(gap, slope)) is not None:
-            self.last = max(self.last, d)
+            self.ends.append((e, facts.term(gap)))
+        elif end is not None and (d := self._within(*end)) is not None:
+            self.last = max(self.last, d + int(end[1] > abs(slope)))
+            self.ends.append((e, facts.term(end[0])))
         else:
             said = f"{e} turns in an iteration that neither constants nor the trip count fix within {_DISTANCES[-1]}"
             raise Unsupported(said, pointer)
@@ -194,15 +223,19 @@ class _Ring:
         starts = {self.s.var: self.s.lo, **{c.name: c.init for c in self.s.carry}}
         return subst(e, {n: self.p.inline(starts[n]) + _J * by for n, by in self.steps.items()})
 
-    def _from_end(self, gap: Poly, slope: int) -> int | None:
+    def _counted_from_end(self, gap: Poly, slope: int) -> tuple[Poly, int] | None:
         """The same, counted from the end: `gap + slope * trips` is bounded (times the step, as trips round up)."""
         by = self.steps.get(self.s.var, 0)
         if by <= 0:
             return None
         facts = self._known()
         length = scaled_sum(facts.poly(self.p.inline(self.s.hi)), 1, facts.poly(self.p.inline(self.s.lo)), -1)
-        d = self._within(scaled_sum(gap, by, length, slope), abs(slope) * by)
-        return None if d is None else d + int(by > 1)
+        return scaled_sum(gap, by, length, slope), abs(slope) * by
+
+    def starts(self) -> list[tuple[Expr, int]]:
+        """Where the variable and what is carried begin, each with what it grows by."""
+        begin = {self.s.var: self.s.lo, **{c.name: c.init for c in self.s.carry}}
+        return [(self.p.inline(begin[n]), abs(by)) for n, by in self.steps.items() if by]
 
     def _within(self, gap: Poly, unit: int) -> int | None:
         """The least d of a few with |gap| <= d * unit, proved for all values."""

@@ -1,229 +1,221 @@
-"""The values at which the ordering check tries sizes and blocks: whole and ragged tiles, and where a condition turns.
+"""One choice of sizes and blocks for every class of them, the least of each (the argument is in `cutoff.py`).
 
-In: a Program, some of its parameters, and the terms that decide. Out: environments, smallest first. Which behaviours
-these values stand for is argued in `amk/harness/cutoff.py`.
+In: axes (sizes in units of their divisors, blocks), gaps with the windows in which they count, periods. Out: points, at
+least one of each class: alike are points with the same remainders and, of each gap, the same value inside the windows
+or the same side outside. Axes of few values are tried whole. The others must be joined as a tree by gaps of two of
+them; along it, the least points are where a window begins, or what a neighbour forces.
+Source: elimination of variables as by Fourier and Motzkin, exact over the integers once remainders are fixed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from itertools import islice, product
-from math import lcm, prod
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import product
+from math import gcd, lcm, prod
+from typing import NamedTuple
 
-from amk.dsl.evaluate import function_of
-from amk.dsl.expr import BUILTINS, COMPARISONS, Apply, Const, Elem, Expr, names, subterms
-from amk.dsl.nodes import Param
-from amk.harness.events import Env, Program
+from amk.harness.events import Unsupported
+from amk.harness.turns import MOST, Vector, normal
 
-__all__ = ["BLOCKS", "GRID", "MANY", "Tried", "closure", "resting"]
+__all__ = ["Axis", "points"]
 
-BLOCKS, GRID = ("bx", "by", "bz"), ("gx", "gy", "gz")
-MANY = 4000  # combinations beyond which parameters vary one at a time
-_MOST_BLOCKS, _REMAINDERS, _BESIDE = 2**31 - 1, 16, 64
-_FLOATS = ("f32", "f64", "f16", "bf16")
+_FEW, _WHOLE, _POINTS = 64, 1024, 60_000  # values of an axis tried whole, of all such together, and points looked at
+Windows = Mapping[tuple[int, int], str]
+Gaps = Mapping[Vector, Windows]
+Point = dict[str, int]
 
 
-def closure(p: Program, used: frozenset[str]) -> frozenset[str]:
-    """With the grid's own sizes where blocks count."""
-    if used & set(BUILTINS) - {"t"}:
-        used = used.union(*map(names, p.kernel.grid))
-    return used
+class Axis(NamedTuple):
+    """The range of a size or a block."""
+
+    lo: int
+    hi: int
 
 
-def _loop_sizes(p: Program) -> frozenset[str]:
-    """Parameters in the bounds of loops that synchronise or use shared memory."""
-    out: set[str] = set()
-    for _, s in p.statements:
-        if s.kind == "for" and p.matters(s):
-            out |= names(p.inline(s.hi)) | names(p.inline(s.lo)) | names(p.inline(s.step))
-    return closure(p, frozenset(out))
+class _Edge(NamedTuple):
+    """a x - b y with a, b > 0 for two axes, and the values from which on it is in another case."""
+
+    x: str
+    a: int
+    y: str
+    b: int
+    turns: list[int]
+    said: str
+
+    def least(self, name: str, other: int) -> list[int]:
+        """What the other axis can force `name` to be at least."""
+        if name == self.x:  # a x >= b y + c
+            return [-(-(self.b * other + c) // self.a) for c in self.turns]
+        return [-(-(self.a * other - c + 1) // self.b) for c in self.turns]  # a x - b y <= c - 1
+
+    def factors(self, name: str) -> tuple[int, int]:
+        """Of the axis and of its neighbour."""
+        return (self.a, self.b) if name == self.x else (self.b, self.a)
 
 
-class Tried:
-    """The values of groups of sizes and blocks, given the trip counts to reach and the terms that decide."""
-
-    def __init__(self, p: Program, trips: int, relevant: list[Expr]) -> None:
-        self.p, self.trips, self.loops = p, trips, _loop_sizes(p)
-        self.corners = [_corners(p, b, relevant) for b in BLOCKS]
-        grown = (Apply("<", (g, Const(b + 2))) for g, at in zip(p.kernel.grid3, self.corners, strict=True) for b in at)
-        self.relevant = [*relevant, *grown]  # sizes at which the grid just has these blocks
-
-    def values(self, group: frozenset[str]) -> Iterator[Env]:
-        """Each combination of values of the group's sizes with each of its blocks, smallest first."""
-        params = [q for q in self.p.kernel.scalars if q.name in group]
-        full = [_values(self.p, q, self.trips if q.name in self.loops else 0, self.relevant) for q in params]
-        chosen = product(*full) if prod(map(len, full)) <= MANY else _one_at_a_time(full)
-        for row in sorted(set(chosen), key=lambda v: (sum(map(abs, v)), v)):
-            yield from self._blocks(dict(zip((q.name for q in params), row, strict=True)), group)
-
-    def _blocks(self, env: Env, group: frozenset[str]) -> Iterator[Env]:
-        """The first and last two blocks of each axis that counts, and its corners, with the grid's size there."""
-        extent = {g: self.p.value(e, env) for g, e in zip(GRID, self.p.kernel.grid3, strict=True) if g in group}
-        choices: dict[str, list[int]] = {}
-        for block, g, corners in zip(BLOCKS, GRID, self.corners, strict=True):
-            if block in group:
-                n = max(extent[g], 1)
-                choices[block] = sorted({b for b in (0, 1, n - 2, n - 1, *corners) if 0 <= b < n})
-        if "rank" in group:
-            choices["rank"] = list(range(self.p.kernel.cluster))
-        for at in product(*choices.values()):
-            yield {**env, **extent, **dict(zip(choices, at, strict=True))}
+def points(axes: Mapping[str, Axis], gaps: Gaps, periods: Mapping[str, int]) -> Iterator[Point]:
+    """At least one point of every class. Raises Unsupported where the gaps join the axes in another way."""
+    whole: list[str] = []
+    for n in sorted(axes, key=lambda n: axes[n].hi - axes[n].lo):
+        count = axes[n].hi - axes[n].lo + 1
+        if count <= 0:
+            return
+        if count <= _FEW and count * prod(axes[m].hi - axes[m].lo + 1 for m in whole) <= _WHOLE:
+            whole.append(n)
+    rest = {n: a for n, a in axes.items() if n not in whole}
+    left = _POINTS
+    for at in product(*(range(axes[n].lo, axes[n].hi + 1) for n in whole)):
+        fixed = dict(zip(whole, at, strict=True))
+        for point in _Tree(rest, _fixed(gaps, fixed), periods).points():
+            left -= 1
+            if left < 0:
+                said = next(iter(next(iter(gaps.values())).values()), "") if gaps else ""
+                raise Unsupported(f"more than {_POINTS} cases of {', '.join(sorted(axes))}, which {said} joins")
+            yield fixed | point
 
 
-def _one_at_a_time(full: list[list[Any]]) -> Iterator[tuple[Any, ...]]:
-    """Each parameter through all its values with few of the others."""
-    few = [v if len(v) < 8 else [*v[:3], *v[3 :: max(1, len(v) // 4)]] for v in full]
-    for i, values in enumerate(full):
-        others: list[list[Any]] = [values if i == j else f[:: max(1, len(f) // 3)] for j, f in enumerate(few)]
-        yield from islice(product(*others), MANY)
+def _fixed(gaps: Gaps, fixed: Point) -> dict[Vector, dict[tuple[int, int], str]]:
+    """The gaps with some axes put in."""
+    out: dict[Vector, dict[tuple[int, int], str]] = {}
+    for vector, windows in gaps.items():
+        by = {n: c for n, c in vector if n not in fixed}
+        at = sum(fixed[n] * c for n, c in vector if n in fixed)
+        for (lo, hi), said in windows.items() if by else ():
+            v, window = normal(by, lo - at, hi - at)
+            out.setdefault(v, {})[window] = said
+    return out
 
 
-def resting(q: Param) -> Any:
-    """The value of a parameter that decides nothing."""
-    return 0.0 if q.dtype in _FLOATS else False if q.dtype == "bool" else _fit(q, 1)
+def _turns(windows: Windows, flip: bool) -> list[int]:
+    """The values from which on a gap (or its opposite) is in another case, lowest first."""
+    if sum(hi - lo + 2 for lo, hi in windows) > 4 * MOST:
+        raise Unsupported(
+            f"{next(iter(windows.values()))}: more than {4 * MOST} sizes or blocks at which it can change"
+        )
+    ends = ((-hi, -lo) if flip else (lo, hi) for lo, hi in windows)
+    return sorted({c for lo, hi in ends for c in range(lo, hi + 2)})
 
 
-# ----------------------------------------------------------------------------------------------------------- values
-def _values(p: Program, q: Param, trips: int, relevant: list[Expr]) -> list[Any]:
-    if q.dtype == "bool":
-        return [False, True]
-    if q.dtype in _FLOATS:
-        return sorted({0.0, 1.0, *(c + d for c in _numbers(relevant, q.name) for d in (-1.0, 0.0, 1.0))})
-    wanted: set[int] = {q.min, 1}
-    for u in _units(p, q.name, relevant):
-        base, ragged = q.min // u * u, _residues(u, relevant)
-        for step in {u, lcm(u, q.multiple_of)}:
-            wanted |= {base + j * step for j in range(trips + 2)}
-        # a ragged tile may come after any number of whole ones
-        wanted |= {base + j * u + r for j in range(trips + 2 if trips else 3) for r in ragged}
-    wanted |= set(_turning(p, q, relevant))
-    return sorted({v for w in wanted for v in (_fit(q, w), _fit(q, w, -1)) if q.min <= v <= q.max})
+class _Tree:
+    """Axes without few values, some of them turned round so that every gap grows in one axis and falls in the other."""
 
+    def __init__(self, axes: Mapping[str, Axis], gaps: Gaps, periods: Mapping[str, int]) -> None:
+        self.axes, self.periods = axes, periods
+        pairs: dict[frozenset[str], tuple[Vector, Windows]] = {}
+        for vector, windows in gaps.items():
+            pair, said = frozenset(n for n, _ in vector), next(iter(windows.values()))
+            if len(pair) > 2:
+                raise Unsupported(
+                    f"{said} joins {', '.join(sorted(pair))}: compare at most two sizes or blocks at a time"
+                )
+            if len(pair) == 2 and pair in pairs:
+                other = next(iter(pairs[pair][1].values()))
+                x, y = sorted(pair)
+                raise Unsupported(
+                    f"{said} and {other} join {x} and {y} by different factors: use one tile size for both"
+                )
+            if len(pair) == 2:
+                pairs[pair] = vector, windows
+        self.near: dict[str, list[str]] = {n: [] for n in axes}
+        for pair in pairs:
+            x, y = sorted(pair)
+            self.near[x].append(y)
+            self.near[y].append(x)
+        self.sign: dict[str, int] = {}
+        self.parts = [self._part(n, pairs) for n in axes if n not in self.sign]
+        self.edges = {pair: self._edge(vector, windows) for pair, (vector, windows) in pairs.items()}
+        self.begins = {n: self._begins(n, gaps.get(((n, 1),), {})) for n in axes}
 
-def _fit(q: Param, value: int, sign: int = 1) -> int:
-    """The nearest allowed value."""
-    m = q.multiple_of
-    v = sign * -(-(sign * max(value, q.min)) // m) * m if sign > 0 else value // m * m
-    return v if v >= q.min else -(-q.min // m) * m
+    def _part(self, start: str, pairs: Mapping[frozenset[str], tuple[Vector, Windows]]) -> list[str]:
+        """The axes joined with one, and the signs that make every gap between them a difference."""
+        part, self.sign[start] = [start], 1
+        for x in part:
+            for y in self.near[x]:
+                if y not in self.sign:
+                    factors = dict(pairs[frozenset((x, y))][0])
+                    self.sign[y] = self.sign[x] if factors[x] * factors[y] < 0 else -self.sign[x]
+                    part.append(y)
+        joined = [pair for pair in pairs if pair <= set(part)]
+        if len(joined) >= len(part):
+            said = " and ".join(dict.fromkeys(next(iter(pairs[pair][1].values())) for pair in joined))
+            raise Unsupported(f"{said} join {', '.join(sorted(part))} in a circle: leave one of the comparisons out")
+        return part
 
+    def _edge(self, vector: Vector, windows: Windows) -> _Edge:
+        (x, a), (y, b) = ((n, c * self.sign[n]) for n, c in vector)
+        if a > 0:
+            return _Edge(x, a, y, -b, _turns(windows, False), next(iter(windows.values())))
+        return _Edge(y, b, x, -a, _turns(windows, False), next(iter(windows.values())))
 
-def _residues(u: int, relevant: list[Expr]) -> list[int]:
-    """Offsets inside a tile where a comparison can change."""
-    consts = {x.value for e in relevant for x in subterms(e) if isinstance(x, Const) and type(x.value) is int}
-    near = {c + d for c in consts if c <= u for d in (-1, 0, 1)}
-    near = near if len(near) <= 24 else set()
-    return sorted(r for r in {0, 1, 2, u // 2, u // 2 + 1, u - 2, u - 1, *near} if 0 <= r < max(u, 1))
+    def _begins(self, n: str, windows: Windows) -> list[int]:
+        """Where an axis begins, and where it comes to a new case of its own."""
+        axis = self._range(n)
+        inside = (c for c in _turns(windows, self.sign[n] < 0) if axis.lo < c <= axis.hi)
+        return sorted({axis.lo, *inside})
 
+    def _range(self, n: str) -> Axis:
+        a = self.axes[n]
+        return a if self.sign[n] > 0 else Axis(-a.hi, -a.lo)
 
-def _units(p: Program, name: str, relevant: list[Expr]) -> list[int]:
-    """The tile sizes by which a size is cut: divisors in terms, steps of loops, factors of block indices."""
-    out: set[int] = set()
-    for e in (*relevant, *p.kernel.grid):
-        for x in subterms(e):
-            if isinstance(x, Apply) and x.op in ("//", "cdiv") and name in names(x.args[0]):
-                out |= {int(y.value) * _inner(x.args[0]) for y in x.args[1:] if isinstance(y, Const)}
-    for _, s in p.statements:
-        if s.kind == "for" and p.matters(s) and name in names(p.inline(s.hi)) and isinstance(s.step, Const):
-            out.add(int(s.step.value))
-    for e in relevant:
-        if isinstance(e, Apply) and name in names(e):
-            out |= _factors(e)
-    return sorted(u for u in out if u > 0) or [1]
+    # -- points -----------------------------------------------------------------------------------------------------
+    def points(self) -> Iterator[Point]:
+        """At least one point of every class."""
+        for parts in product(*(list(self._points(part)) for part in self.parts)):
+            yield {n: v * self.sign[n] for part in parts for n, v in part.items()}
 
+    def _points(self, part: list[str]) -> Iterator[Point]:
+        order = min((self._order(root) for root in part), key=self._cost)
+        begins, periods = self._eliminated(order)
+        return self._extended({}, order, begins, periods)
 
-def _inner(e: Expr) -> int:
-    """The product of the divisors inside a term (a share of the steps is a tile of tiles)."""
-    divisors = {x.args[1] for x in subterms(e) if isinstance(x, Apply) and x.op in ("//", "cdiv")}
-    return prod(int(x.value) for x in divisors if isinstance(x, Const))
+    def _order(self, root: str) -> list[tuple[str, str]]:
+        """Every axis after the neighbour that stands nearer to the root."""
+        out = [(root, "")]
+        for x, above in out:
+            out += [(y, x) for y in self.near[x] if y != above]
+        return out
 
+    def _cost(self, order: list[tuple[str, str]]) -> int:
+        return sum(self._periods(order).values())
 
-def _factors(e: Expr) -> set[int]:
-    """Constants that multiply a block index."""
-    found = set()
-    for x in subterms(e):
-        if isinstance(x, Apply) and x.op == "*" and names(x) & set(BLOCKS):
-            found |= {int(y.value) for y in x.args if isinstance(y, Const)}
-    return found
+    def _periods(self, order: list[tuple[str, str]]) -> Point:
+        """The modulus of the remainders that count: an axis's own, and those that decide whether axes below fit."""
+        out = {n: self.periods.get(n, 1) for n, _ in order}
+        for x, above in reversed(order[1:]):
+            a, b = self.edges[frozenset((x, above))].factors(x)
+            out[above] = lcm(out[above], a * out[x] // gcd(a * out[x], b))
+        return out
 
+    def _eliminated(self, order: list[tuple[str, str]]) -> tuple[dict[str, list[int]], Point]:
+        """Where the values of each axis begin for which the axes below it have values."""
+        periods = self._periods(order)
+        begins = {n: set(self.begins[n]) for n, _ in order}
+        for x, above in reversed(order[1:]):
+            edge, axis = self.edges[frozenset((x, above))], self._range(above)
+            if len(begins[x]) * periods[x] * len(edge.turns) > 16 * _POINTS:
+                raise Unsupported(f"{edge.said}: too many cases of {x} and {above} to try")
+            for v in self._followed(begins[x], periods[x]):
+                begins[above].update(c for c in edge.least(above, v) if axis.lo < c <= axis.hi)
+        return {n: sorted(v) for n, v in begins.items()}, periods
 
-def _numbers(relevant: list[Expr], name: str) -> Iterator[float]:
-    """Constants in the comparisons of a parameter."""
-    for x in _compared(relevant, name):
-        yield from (float(c.value) for c in subterms(x) if isinstance(c, Const))
+    def _followed(self, begins: Iterable[int], period: int) -> set[int]:
+        """With the next values of every remainder."""
+        begins = list(begins)
+        if len(begins) * period > 16 * _POINTS:
+            raise Unsupported(f"remainders modulo {period} count, which are too many to try")
+        return {v + j for v in begins for j in range(period)}
 
-
-# --------------------------------------------------------------------------------------------------- turning points
-def _compared(relevant: list[Expr], name: str) -> Iterator[Apply]:
-    """The comparisons and extrema in which a parameter stands."""
-    found = (x for e in relevant for x in subterms(e) if isinstance(x, Apply) and name in names(x))
-    ops = (*COMPARISONS, "min", "max")
-    yield from dict.fromkeys(x for x in found if x.op in ops and not any(isinstance(y, Elem) for y in subterms(x)))
-
-
-def _turning(p: Program, q: Param, relevant: list[Expr]) -> Iterator[int]:
-    """The values on both sides of where a comparison with the parameter turns, for some threads and the first blocks.
-
-    A bisection over the parameter's range finds the turn of whatever is monotone in it.
-    """
-    m = q.multiple_of
-    for e in _compared(relevant, q.name):
-        used = names(e)
-        threads = sorted({0, 1, p.threads // 2, p.threads - 1}) if "t" in used else [0]
-        ones = (0, 1) if used & set(BLOCKS) else (0,)
-        for t, b, at in product(threads, ones, _beside(p, used - {q.name}, relevant)):
-            env = {**dict.fromkeys(used, 0), **dict.fromkeys(GRID, 1), **at, "t": t, **dict.fromkeys(BLOCKS, b)}
-            yield from _turns(e, q.name, -(-q.min // m), q.max // m, m, env)
-
-
-def _beside(p: Program, used: frozenset[str], relevant: list[Expr]) -> list[Env]:
-    """What else stands in a comparison: other sizes small, one tile and a ragged one more; loops at their start."""
-    start: Env = {n: v[0] for n, v in p.fixed.items() if v}
-    others = [x for x in p.kernel.scalars if x.name in used and x.dtype not in ("bool", *_FLOATS)]
-    start |= {x.name: resting(x) for x in p.kernel.scalars}
-    choices = [
-        sorted({resting(x), *(_fit(x, v) for u in _units(p, x.name, relevant) for v in (u, 2 * u + 1))}) for x in others
-    ]
-    return [
-        {**start, **dict(zip((x.name for x in others), at, strict=True))} for at in islice(product(*choices), _BESIDE)
-    ]
-
-
-def _corners(p: Program, block: str, relevant: list[Expr]) -> list[int]:
-    """Block indices at which a comparison with constants turns, and one of each remainder that is asked for."""
-    sized = {q.name for q in p.kernel.scalars} | set(GRID)
-    env: Env = {n: v[0] for n, v in p.fixed.items() if v}
-    out: set[int] = set()
-    for e in (x for x in _compared(relevant, block) if not names(x) & sized):
-        for t in (0, p.threads - 1):
-            out |= set(_turns(e, block, 0, _MOST_BLOCKS, 1, {**dict.fromkeys(names(e), 0), **env, "t": t}))
-    for x in (x for e in relevant for x in subterms(e) if isinstance(x, Apply) and x.op in ("%", "&", "//")):
-        if block in names(x.args[0]) and isinstance(x.args[1], Const) and 0 < int(x.args[1].value) <= _REMAINDERS:
-            out |= set(range(int(x.args[1].value) + 1))
-    return sorted(out)
-
-
-def _turns(e: Apply, name: str, lo: int, hi: int, unit: int, env: Env) -> Iterator[int]:
-    """The neighbours between which a comparison turns, of the multiples of `unit` from lo to hi times it."""
-    used = tuple(sorted(names(e)))
-    f = function_of(e.args, used)
-
-    def sign(v: int) -> int:
-        a, b = f(*(v * unit if n == name else env[n] for n in used))
-        return int(a > b) - int(a < b)
-
-    try:
-        found = (*_flip(lambda v: sign(v) >= 0, lo, hi), *_flip(lambda v: sign(v) > 0, lo, hi))
-    except ZeroDivisionError:  # the walk meets it where it matters
-        return
-    yield from (v * unit for v in found)
-
-
-def _flip(holds: Callable[[int], bool], lo: int, hi: int) -> tuple[int, ...]:
-    """Two neighbours between which a monotone condition turns; none where it is the same at both ends."""
-    if lo >= hi or holds(lo) == (at_end := holds(hi)):
-        return ()
-    while hi - lo > 1:
-        mid = (lo + hi) // 2
-        lo, hi = (lo, mid) if holds(mid) == at_end else (mid, hi)
-    return lo, hi
+    def _extended(
+        self, point: Point, order: list[tuple[str, str]], begins: dict[str, list[int]], periods: Point
+    ) -> Iterator[Point]:
+        """The points that agree with one on the first axes."""
+        if len(point) == len(order):
+            yield point
+            return
+        x, above = order[len(point)]
+        axis, first = self._range(x), set(begins[x])
+        if above:
+            first.update(self.edges[frozenset((x, above))].least(x, point[above]))
+        for v in sorted(self._followed(first, periods[x])):
+            if axis.lo <= v <= axis.hi:
+                yield from self._extended({**point, x: v}, order, begins, periods)
