@@ -148,7 +148,10 @@ def _only(targets: tuple[Target | None, ...]) -> tuple[Target | None]:
 # ------------------------------------------------------------------------------------------------------------ compile
 @dataclass(frozen=True, slots=True)
 class Built:
-    """One kernel compiled for one target. Bytes; `spill_bytes` stores and loads of a thread; seconds with proof."""
+    """One kernel compiled for one target. Bytes; `spill_bytes` stores and loads of a thread; seconds with proof.
+
+    Registers of a thread: compiled, estimated before, and at most what the certificate assumes.
+    """
 
     kernel: str
     target: str
@@ -166,6 +169,9 @@ class Built:
     meaning: str
     cubin: bytes
     source: str
+    estimated_registers: int
+    assumed_registers: int
+    warnings: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """JSON data, without the binary and the text."""
@@ -213,18 +219,31 @@ def build(kernel: KernelDescriptor, target: Target | None) -> Built:
         kernel.name, target.name, made.registers, made.spill_bytes, made.shared_bytes, kernel.threads,
         fits.blocks_per_sm, fits.fraction, fits.limited_by, len(made.cubin), round(time.perf_counter() - start, 3),
         made.hit, str(proof.get("digest", "")), str(proof.get("meaning", "")), made.cubin, made.source,
+        made.estimated_registers, made.assumed_registers, made.warnings,
     )  # fmt: skip
 
 
 def built_table(found: Sequence[Built]) -> str:
-    """What was built, a line a target."""
-    heads = ("target", "registers", "spill B", "shared B", "threads", "blocks/SM", "occupancy", "limit", "cubin B")
+    """What was built, a line a target; then where a binary falls behind its certificate."""
+    heads = (
+        "target",
+        "registers",
+        "estimate",
+        "at most",
+        "spill B",
+        "shared B",
+        "threads",
+        "blocks/SM",
+        "occupancy",
+        "limit",
+        "cubin B",
+    )
     rows = [
-        (b.target, b.registers, b.spill_bytes, b.shared_bytes, b.threads, b.blocks_per_sm, f"{b.occupancy:.0%}",
-         b.limited_by, b.cubin_bytes)
+        (b.target, b.registers, min(b.estimated_registers, b.assumed_registers), b.assumed_registers, b.spill_bytes,
+         b.shared_bytes, b.threads, b.blocks_per_sm, f"{b.occupancy:.0%}", b.limited_by, b.cubin_bytes)
         for b in found
     ]  # fmt: skip
-    return table(rows, heads)
+    return "\n".join([table(rows, heads), *(f"{b.target}: warning: {w}" for b in found for w in b.warnings)])
 
 
 def write_file(path: str, data: bytes) -> None:

@@ -42,9 +42,9 @@ def _described(s: Summary) -> str:
     head = [
         ("grid", " x ".join(s.grid) + "  blocks, in parallel"),
         ("block", f"{s.threads} threads" + (f", cluster of {s.cluster}" if s.cluster > 1 else "")),
-        ("registers", f"{s.array_registers} for arrays in each thread, before temporaries"),
+        ("registers", f"about {s.registers} a thread, at most {s.most_registers}; {s.array_registers} of them arrays"),
         ("shared", f"{s.shared_bytes} bytes a block"),
-        ("fits", f"{s.blocks_per_sm} blocks an SM, limited by {s.limited_by} (registers not counted)"),
+        ("fits", f"{s.blocks_per_sm} blocks an SM, limited by {s.limited_by}; at least {s.least_blocks_per_sm}"),
     ]
     out = [paint(f"{clean(s.name)} on {clean(s.target)}", "bold"), table(head, indent="  ")]
     out += _section("parameters", [(x,) for x in s.params]) + _section("arrays", [(x,) for x in s.buffers])
