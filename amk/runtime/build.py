@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from amk import __version__
 from amk.dsl.kernel import KernelDescriptor
@@ -19,7 +20,7 @@ from amk.dsl.registers import assumed_registers, estimate_registers
 from amk.dsl.target import Target
 from amk.synth.cache import Cache, CacheKey, Entry
 
-__all__ = ["Binary", "binary_of", "default_cache", "key_of"]
+__all__ = ["Binary", "binary_of", "default_cache", "key_of", "rebuilt"]
 
 _COUNTS = ("registers", "estimated_registers", "assumed_registers", "spill_bytes")  # of a thread, in an entry's meta
 
@@ -45,6 +46,7 @@ class Binary:
     estimated_registers: int = 0
     assumed_registers: int = 0
     warnings: tuple[str, ...] = ()
+    instead_of: str = ""  # what the driver said of the binary in the cache that this one was made to replace
 
 
 @lru_cache(maxsize=1)
@@ -71,11 +73,18 @@ def binary_of(kernel: KernelDescriptor, target: Target, cache: Cache | None = No
     store = cache or default_cache()
     entry, hit = store.get_or_make(key_of(kernel, target), lambda: _make(kernel, target))
     warned = entry.meta.get("warnings")
-    counts = {n: int(str(entry.meta.get(n, 0))) for n in _COUNTS}
+    counts: dict[str, Any] = {n: int(str(entry.meta.get(n, 0))) for n in _COUNTS}
     return Binary(
         kernel, target, entry.cubin, entry.source, entry.log, entry.certificate, shared_bytes=kernel.shared_bytes,
         hit=hit, warnings=tuple(map(str, warned)) if isinstance(warned, list) else (), **counts,
     )  # fmt: skip
+
+
+def rebuilt(refused: Binary, why: str, cache: Cache | None = None) -> Binary:
+    """The binary made again, after the driver refused the one that the cache held. Raises as `binary_of` does."""
+    store = cache or default_cache()
+    store.discard(key_of(refused.kernel, refused.target), why, cubin=refused.cubin)
+    return replace(binary_of(refused.kernel, refused.target, store), hit=False, instead_of=why)
 
 
 def _make(kernel: KernelDescriptor, target: Target) -> Entry:

@@ -17,7 +17,9 @@ from typing import Any, Literal
 
 from amk.errors import EnvironmentProblem, LaunchError
 
-__all__ = ["HINTS", "LAUNCH_CONFIG", "STREAM_OFFSET", "Capture", "CaptureMode", "Driver", "toolkit_version"]
+__all__ = [
+    "HINTS", "LAUNCH_CONFIG", "NOT_LOADABLE", "STREAM_OFFSET", "Capture", "CaptureMode", "Driver", "toolkit_version",
+]  # fmt: skip
 
 Capture = Literal["none", "active", "invalidated", "legacy"]
 CaptureMode = Literal["global", "thread", "relaxed"]
@@ -51,6 +53,10 @@ _BINARY = frozenset({
     "CUDA_ERROR_NO_BINARY_FOR_GPU", "CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "CUDA_ERROR_INVALID_PTX",
     "CUDA_ERROR_INVALID_IMAGE", "CUDA_ERROR_INVALID_SOURCE", "CUDA_ERROR_JIT_COMPILER_NOT_FOUND",
 })  # fmt: skip
+# The binary is at fault, not the state of the device: one from the cache may be damaged or from another driver.
+NOT_LOADABLE = _BINARY | {
+    "CUDA_ERROR_NOT_FOUND", "CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND", "CUDA_ERROR_SHARED_OBJECT_INIT_FAILED",
+}  # fmt: skip
 
 
 def toolkit_version() -> str:

@@ -22,7 +22,7 @@ from amk.runtime.arrays import ArrayView
 from amk.runtime.device import Runtime, ensure_context, runtime
 from amk.runtime.driver import LAUNCH_CONFIG, STREAM_OFFSET
 from amk.runtime.extents import extent
-from amk.runtime.launch import launch_stream, load, release
+from amk.runtime.launch import launch_stream, release
 from amk.runtime.params import as_float32
 from amk.runtime.streams import stream_handle, torch_stream
 
@@ -218,7 +218,7 @@ def _plan_of(
         return None
     with ensure_context(call.device) as api:
         context = api.current()
-        loaded = load(call.binary.cubin, call.kernel.name, call.device, call.binary.shared_bytes)
+        loaded = call.load()
         function = api.function_handle(loaded.function)
     return Plan(
         call, runtime(), call.device, context, function, loaded.shared, call.grid(scalars), dict(scalars), swap,

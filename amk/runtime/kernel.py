@@ -6,9 +6,10 @@ alignment, no overlap with what is written) are checked here for every call.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,12 +19,15 @@ from amk.dsl.kernel import KernelDescriptor, walk
 from amk.dsl.nodes import Param
 from amk.dsl.target import Target
 from amk.dsl.types import nbytes
-from amk.errors import ArgumentError, EnvironmentProblem
+from amk.errors import AmkError, ArgumentError, EnvironmentProblem, LaunchError
 from amk.runtime.arrays import ArrayView, view
-from amk.runtime.build import Binary, binary_of
+from amk.runtime.build import Binary, binary_of, rebuilt
 from amk.runtime.extents import as_numpy, overlap, self_overlapping
 from amk.runtime.params import as_float32, as_real
 from amk.runtime.streams import stream_handle
+
+if TYPE_CHECKING:
+    from amk.runtime.launch import Loaded
 
 __all__ = ["CompiledKernel", "bind", "check_facts", "check_scalar", "execute_on_cpu"]
 
@@ -35,6 +39,8 @@ class CompiledKernel:
 
     def __init__(self, kernel: KernelDescriptor, target: Target, device: int | None) -> None:
         self.kernel, self.target, self.device = kernel, target, device
+        self._binary: Binary | None = None
+        self._rebuilding = threading.Lock()
         if device is None:
             self._certify()
 
@@ -44,10 +50,54 @@ class CompiledKernel:
 
         certify(self.kernel, self.target, reference=meaning_of(self.kernel))
 
-    @cached_property
+    @property
     def binary(self) -> Binary:
-        """The machine code, made at the first use."""
-        return binary_of(self.kernel, self.target)
+        """The machine code, made at the first use; threads that come at once share the making."""
+        if self._binary is None:
+            made = binary_of(self.kernel, self.target)
+            with self._rebuilding:
+                self._binary = self._binary or made
+        return self._binary
+
+    def load(self) -> Loaded:
+        """The kernel on its device. A binary from the cache that the driver refuses is made again, once.
+
+        Raises:  LaunchError, naming both faults where the making fails or its result is refused as well
+        """
+        found = self.binary
+        try:
+            return self._loaded(found)
+        except LaunchError as fault:
+            from amk.runtime.driver import NOT_LOADABLE
+
+            if not found.hit or fault.status not in NOT_LOADABLE:
+                raise
+            again = self._rebuilt(found, fault)
+        return self._loaded(again)
+
+    def _loaded(self, b: Binary) -> Loaded:
+        from amk.runtime.launch import load
+
+        assert self.device is not None
+        try:
+            return load(b.cubin, self.kernel.name, self.device, b.shared_bytes)
+        except LaunchError as fault:
+            if not b.instead_of:
+                raise
+            message = f"{fault.message}; it was made again, after the one in the cache: {b.instead_of}"
+            raise LaunchError(message, status=fault.status, hint=fault.hint) from fault
+
+    def _rebuilt(self, refused: Binary, fault: LaunchError) -> Binary:
+        """The successor of a refused binary: threads that come at once with the same one share it."""
+        with self._rebuilding:
+            now = self._binary
+            if now is None or (now.cubin == refused.cubin and not now.instead_of):
+                try:
+                    now = self._binary = rebuilt(refused, fault.message)
+                except AmkError as second:
+                    message = f"{fault.message}; making it again failed: {second.message}"
+                    raise LaunchError(message, status=fault.status, hint=second.hint or fault.hint) from second
+            return now
 
     @cached_property
     def _grid(self) -> Any:
@@ -82,16 +132,15 @@ class CompiledKernel:
 
     def _launch(self, views: dict[str, ArrayView], scalars: dict[str, Any], stream: object) -> None:
         from amk.runtime.device import ensure_context
-        from amk.runtime.launch import launch_stream, load, release
+        from amk.runtime.launch import launch_stream, release
 
         assert self.device is not None
         for name, v in views.items():
             if v.device != self.device:
                 where = "the host" if v.device is None else f"device {v.device}"
                 raise ArgumentError(f"argument {name!r} lies on {where}, and this kernel runs on device {self.device}")
-        b = self.binary
         with ensure_context(self.device):
-            loaded = load(b.cubin, self.kernel.name, self.device, b.shared_bytes)
+            loaded = self.load()
             arrays = list(views.values())
             chosen = launch_stream(arrays, stream)
             self.prepare_outputs(views, chosen)

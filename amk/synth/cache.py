@@ -69,6 +69,7 @@ class Cache:
         self._root: Path | None = None
         self._opened = False
         self._written = 0
+        self._stuck: set[str] = set()
         self._reset_after_fork()
         log_to_stderr_if_asked()
 
@@ -116,12 +117,26 @@ class Cache:
             self._leave(key.digest())
         return entry, landed is not None
 
-    def discard(self, key: CacheKey, why: str) -> None:
-        """Move an entry away that turned out to be of no use, such as a binary that the driver refuses to load."""
+    def discard(self, key: CacheKey, why: str, *, cubin: bytes | None = None) -> None:
+        """Move an entry away that turned out to be of no use, such as a binary that the driver refuses to load.
+
+        With `cubin` only if the entry still holds it: another thread or process may have made it again by now. What
+        the folder does not let go is not looked at again by this object; its successor stays in memory.
+        """
+        digest = key.digest()
         with self._locked():
-            self._memory.pop(key.digest(), None)
-        if root := self._open():
-            self._move_away(root, key.digest(), why)
+            discarding = self._discarding
+        with discarding:
+            found = self._find(digest)
+            if cubin is not None and (found is None or found.cubin != cubin):
+                return
+            with self._locked():
+                remembered = self._memory.pop(digest, None)
+            if remembered:
+                warn(f"kernel {digest[:16]} in memory is not used and will be made again: {why}")
+            root = None if digest in self._stuck else self._open()
+            if root and not self._move_away(root, digest, why):
+                self._stuck.add(digest)
 
     def ls(self) -> list[Listed]:
         """Every entry on disk, last used first; only manifests are read."""
@@ -160,7 +175,7 @@ class Cache:
     def _find(self, digest: str) -> Entry | None:
         if entry := self._memory.get(digest):
             return entry
-        root = self._open()
+        root = None if digest in self._stuck else self._open()
         return self._find_on_disk(root, digest) if root else None
 
     def _find_on_disk(self, root: Path, digest: str) -> Entry | None:
@@ -175,17 +190,21 @@ class Cache:
         disk.touch(root, digest)
         return entry
 
-    def _move_away(self, root: Path, digest: str, why: str) -> None:
+    def _move_away(self, root: Path, digest: str, why: str) -> bool:
+        """False when the folder does not let go of it."""
+        moved = disk.quarantine(root, digest)
         # gone already: another process found the same fault, or deleted the entry while it was being read
-        if disk.quarantine(root, digest) or os.path.lexists(root / digest):
+        present = not moved and os.path.lexists(root / digest)
+        if moved or present:
             warn(f"cache entry {digest[:16]} in {root} is not used and will be made again: {why}")
+        return not present
 
     # Keeping.
 
     def _store(self, key: CacheKey, entry: Entry) -> bool:
         """True when the disk has an entry of this key that can be read back."""
         root = self._open()
-        if root is None:
+        if root is None or key.digest() in self._stuck:
             return False
         try:
             stored = self._publish(root, key.digest(), pack(key, entry))
@@ -256,7 +275,7 @@ class Cache:
 
     def _reset_after_fork(self) -> None:
         """A fork copies locks and flights of threads that do not exist in the child: nobody would ever end them."""
-        self._pid, self._guard = os.getpid(), threading.Lock()
+        self._pid, self._guard, self._discarding = os.getpid(), threading.Lock(), threading.Lock()
         self._flights: dict[str, Future[Entry]] = {}
 
 

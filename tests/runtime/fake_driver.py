@@ -247,6 +247,9 @@ class ExecutingDriver(FakeDriver):
         return image
 
     def load_module(self, image: bytes) -> Any:
+        if image not in self.kernels:
+            self.log.append(("refuse", image))
+            raise self.fail("CUDA_ERROR_INVALID_IMAGE", "loading a kernel")
         return super().load_module(image.rpartition(b":")[0]) | {"kernel": self.kernels[image]}
 
     def pointer_device(self, pointer: int) -> int:
