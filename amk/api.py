@@ -6,17 +6,17 @@ C = gemm.run(A, B)                   # NumPy, torch, CuPy, anything with DLPack 
 
 from __future__ import annotations
 
-import os
 import threading
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from amk.dsl.kernel import KernelDescriptor, Origin
 from amk.dsl.target import Target
-from amk.errors import ArgumentError, EnvironmentProblem
+from amk.errors import ArgumentError
+from amk.runtime.place import CPU_TARGET as CPU_TARGET
+from amk.runtime.place import device_index, target_of
+from amk.runtime.place import device_target as device_target
 
 if TYPE_CHECKING:
     from amk.agents.agent import Objective, Proposal
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AutoMegaKernelGEMM", "Last", "build", "certify", "compile", "propose"]
 
-CPU_TARGET = "sm_80"  # the CPU executor runs any kernel; the oldest target asks for the least
+_device_index = device_index
 
 
 def build(problem: Problem, schedule: Schedule, target: Target | str) -> KernelDescriptor:
@@ -101,33 +101,9 @@ def compile(kernel: KernelDescriptor | Certificate, *, device: str | int = "auto
     from amk.runtime.kernel import CompiledKernel
 
     descriptor = kernel if isinstance(kernel, KernelDescriptor) else kernel.kernel
-    index = _device_index(device)
-    target = Target.find(descriptor.target) if index is None else device_target(index)
+    index = device_index(device)
+    target = Target.find(descriptor.target) if index is None else target_of(index)
     return CompiledKernel(descriptor, target, index)
-
-
-def _device_index(device: str | int) -> int | None:
-    """The GPU to use, or None for the CPU executor."""
-    if os.environ.get("AMK_BACKEND", "").lower() == "cpu" or device == "cpu":
-        return None
-    if isinstance(device, int):
-        return device
-    from amk.runtime.device import current_device, probe
-
-    if device == "auto":
-        return current_device() if probe().available else None
-    if device.startswith("cuda"):
-        status = probe()
-        if not status.available:
-            raise EnvironmentProblem(f"no CUDA device: {status.reason}", hint="use device='cpu', or see `amk doctor`")
-        return int(device.partition(":")[2] or current_device())
-    raise ArgumentError(f"unknown device {device!r}", hint="'auto', 'cpu', 'cuda' or the index of a GPU")
-
-
-@lru_cache(maxsize=64)
-def device_target(index: int) -> Target:
-    """The target of a GPU of this machine."""
-    return Target.detect(index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +171,17 @@ class AutoMegaKernelGEMM:
         self._local.last = Last(executor, name, copies, time.perf_counter() - started, hit)
         return out
 
+    def call_for(self, problem: Problem, device: int | None) -> GemmCall:
+        """The prepared call of a problem on a device, made once."""
+        from amk.runtime.gemm_call import GemmCall
+
+        found = self._calls.get((problem, device))
+        if found is None:
+            target = target_of(device)
+            kernel = proposed(problem, target, self.objective, 0, self.deterministic)
+            found = self._calls.setdefault((problem, device), GemmCall(kernel, target, device))
+        return found
+
     def explain(self, A: Any, B: Any, C: Any = None, *, beta: float = 0.0) -> dict[str, Any]:
         """Which kernel a call would use, why, what is proved of it, and what it is predicted to cost. Nothing runs.
 
@@ -216,15 +203,3 @@ class AutoMegaKernelGEMM:
             "proved": len(report.obligations), "ok": report.ok,
             "facts": list(report.facts), "alternatives": [p.schedule.model_dump() for p in proposals[1:4]],
         }  # fmt: skip
-
-
-def call_for(owner: AutoMegaKernelGEMM, problem: Problem, device: int | None, key: Mapping[str, Any] | Any) -> GemmCall:
-    """The prepared call of a problem on a device, made once."""
-    from amk.runtime.gemm_call import GemmCall
-
-    found = owner._calls.get(key)
-    if found is None:
-        target = Target.find(CPU_TARGET) if device is None else device_target(device)
-        kernel = proposed(problem, target, owner.objective, 0, owner.deterministic)
-        found = owner._calls.setdefault(key, GemmCall(kernel, target, device))
-    return found

@@ -18,6 +18,7 @@ from amk.runtime.extents import alignment, overlap, self_overlapping
 from amk.runtime.frameworks import contiguous, copy_into, empty
 from amk.runtime.kernel import CompiledKernel, check_facts, check_scalar, execute_on_cpu
 from amk.runtime.params import as_float32
+from amk.runtime.place import device_index, target_of
 from amk.runtime.streams import stream_handle
 
 if TYPE_CHECKING:
@@ -92,13 +93,11 @@ def _run(
     owner: AutoMegaKernelGEMM, o: Operands, alpha: float, beta: float, stream: object
 ) -> tuple[GemmCall, dict[str, Any], bool]:
     """Runs prepared operands; returns the kernel used, its scalars, and whether A and B changed places."""
-    from amk.api import call_for
-
     swap = o.c.strides[2] != 1 and o.c.shape[2] > 1
     if swap:  # a column-major C: its transpose is row-major and is the product of the transposes, in turn
         o = Operands(_transposed(o.b), _transposed(o.a), _transposed(o.c), o.copies)
     problem = _problem(o, beta)
-    call = call_for(owner, problem, o.c.device, (problem, o.c.device))
+    call = owner.call_for(problem, o.c.device)
     scalars = call.scalars(problem, o, alpha, beta)
     views = {"A": _stored(o.a, problem.trans_a), "B": _stored(o.b, problem.trans_b), "C": _row_major(o.c)}
     if problem.batch == 1:
@@ -114,8 +113,6 @@ def _run(
 
 def problem_of(owner: AutoMegaKernelGEMM, A: Any, B: Any, C: Any, beta: Any) -> tuple[Gemm, Target]:
     """The problem and the target of a call, without running it: what would be copied is taken as packed."""
-    from amk.api import CPU_TARGET, device_target
-
     beta = as_float32(beta, "beta")
     a, b = view(A, "A"), view(B, "B")
     _shapes(a, b)
@@ -123,8 +120,7 @@ def problem_of(owner: AutoMegaKernelGEMM, A: Any, B: Any, C: Any, beta: Any) -> 
     _check(a, b, c)
     a, b, c = (v if _addressable(_three(v)) else _packed(v, v.shape) for v in (a, b, c))
     device = a.device if a.device is not None else _gpu_for_host(owner)
-    target = Target.find(CPU_TARGET) if device is None else device_target(device)
-    return _problem(Operands(_three(a), _three(b), _three(c), ()), beta), target
+    return _problem(Operands(_three(a), _three(b), _three(c), ()), beta), target_of(device)
 
 
 # -------------------------------------------------------------------------------------------------------------- checks
@@ -245,9 +241,7 @@ def _problem(o: Operands, beta: float) -> Gemm:
 
 # ------------------------------------------------------------------------------------------- host arrays through a GPU
 def _gpu_for_host(owner: AutoMegaKernelGEMM) -> int | None:
-    from amk.api import _device_index
-
-    return _device_index(owner.device)
+    return device_index(owner.device)
 
 
 def _through_gpu(
