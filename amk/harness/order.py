@@ -22,6 +22,7 @@ from amk.harness.events import ORDERING, Env, Program, Unsupported
 from amk.harness.faults import Fault
 from amk.harness.initial import uninitialised_registers
 from amk.harness.masks import bits
+from amk.harness.opaque import opaque
 from amk.harness.ring import check_trips, rings
 from amk.harness.stretch import Narrowed, Stop, Stretches, decided, divergence, ints, partial_warp, trips
 
@@ -54,17 +55,39 @@ def simulate(ctx: Context) -> OrderResult:
     result = OrderResult()
     try:
         p = ctx.program
-        for fault in uninitialised_registers(p):
-            result.add(fault)
-        _simulate(p, result)
+        _walk_all(p, result)
     except Unsupported as e:
-        result.add(Fault("AMK008", e.pointer, f"outside what the ordering check decides: {e.message}"))
-    except (ValueError, ZeroDivisionError, KeyError, OverflowError) as e:
+        if result.faults or (why := _wrong_for_more(ctx)) is not None:
+            said = f"outside what the ordering check decides: {e.message}" + ("" if result.faults else why or "")
+            result.add(Fault("AMK008", e.pointer, said))
+    except _NO_VALUE as e:
         message = f"outside what the ordering check decides: {e or type(e).__name__}"
         result.add(Fault("AMK008", "", message))
     if not result.faults:
         ctx.obligations += _shown(p)
     return result
+
+
+_NO_VALUE = (ValueError, ZeroDivisionError, KeyError, OverflowError)
+
+
+def _walk_all(p: Program, result: OrderResult) -> None:
+    for fault in uninitialised_registers(p):
+        result.add(fault)
+    _simulate(p, result)
+
+
+def _wrong_for_more(ctx: Context) -> str | None:
+    """None where nothing goes wrong though trip counts that the cutoff cannot read are any numbers of their intervals;
+    else what does, as far as it is known."""
+    kernel, result = opaque(ctx.kernel), OrderResult()
+    if kernel is None:
+        return ""
+    try:
+        _walk_all(Program(kernel), result)
+    except (Unsupported, *_NO_VALUE):
+        return ""
+    return f"; and if that may be any number: {result.faults[0].message}" if result.faults else None
 
 
 def _shown(p: Program) -> Iterator[Obligation]:
