@@ -15,7 +15,7 @@ from amk.dsl.kernel import KernelDescriptor, Origin
 from amk.dsl.target import Target
 from amk.errors import ArgumentError
 from amk.runtime.place import CPU_TARGET as CPU_TARGET
-from amk.runtime.place import device_index, target_of
+from amk.runtime.place import checked_device, device_index, target_of
 from amk.runtime.place import device_target as device_target
 
 if TYPE_CHECKING:
@@ -120,7 +120,8 @@ class Last:
 class AutoMegaKernelGEMM:
     """C = alpha * op(A) op(B) + beta * C in fp32, by kernels that come with a proof.
 
-    device:         "auto" (the arrays' GPU, or a GPU for host arrays where there is one), "cpu", or the index of a GPU
+    device:         where host arrays are computed (others stay where they lie): "auto" (a GPU if there is one), "cpu",
+                    "cuda", "cuda:N", or the index of a GPU; EnvironmentProblem for a GPU that is not there
     objective:      "throughput", "latency" or "energy"; ArgumentError for another
     cpu_budget:     lane operations that a call on the CPU executor may cost (4e9: about a minute); None: no limit
     deterministic:  False allows kernels that add partial sums in no fixed order: faster where k is long and C small
@@ -128,12 +129,18 @@ class AutoMegaKernelGEMM:
 
     def __init__(
         self, device: str | int = "auto", *, objective: Objective = "throughput",
-        cpu_budget: int | None = 4_000_000_000, deterministic: bool = True,
+        cpu_budget: float | None = 4_000_000_000, deterministic: bool = True,
     ) -> None:  # fmt: skip
         from amk.agents.agent import objective_of
         from amk.runtime.gemm_plan import Plans
 
-        self.device, self.objective, self.cpu_budget = device, objective_of(objective), cpu_budget
+        self.device, self.objective, self.cpu_budget = checked_device(device), objective_of(objective), cpu_budget
+        if self.device not in ("auto", "cpu"):
+            device_index(self.device)
+        if cpu_budget is not None and (
+            isinstance(cpu_budget, bool) or not isinstance(cpu_budget, (int, float)) or not cpu_budget >= 0
+        ):
+            raise ArgumentError(f"cpu_budget is {cpu_budget!r:.60}", hint="a number of lane operations, or None")
         self.deterministic = deterministic
         self._calls: dict[Any, GemmCall] = {}
         self.plans = Plans()

@@ -7,6 +7,7 @@ import pytest
 
 import amk
 from amk.errors import AmkError, ArgumentError, EnvironmentProblem
+from amk.harness.samples import vector_add
 
 RNG = np.random.default_rng(5)
 
@@ -196,3 +197,67 @@ def test_any_certified_kernel_is_callable():
         f(x=data, z=out[:10])
     with pytest.raises(AmkError, match="no argument"):
         f(x=data, z=out, y=1)
+
+
+@pytest.mark.parametrize("device", [
+    1.5, None, True, -1, "", "cuda:", "cuda:x", "cuda:-1", "cuda:\u0661", "cudax", "CUDA", "gpu", "-1", b"cpu",
+    "cuda:" + "9" * 30, np.ones(1), np.True_,
+])  # fmt: skip
+@pytest.mark.parametrize("backend", ["", "cpu"])
+def test_a_device_that_is_none(device, backend, monkeypatch):
+    """Refused when the object is made, with the words that are known; AMK_BACKEND=cpu excuses no misspelling."""
+    monkeypatch.setenv("AMK_BACKEND", backend)
+    makes = (lambda: amk.AutoMegaKernelGEMM(device=device), lambda: amk.compile(vector_add(), device=device))
+    for make in makes:
+        with pytest.raises(ArgumentError, match=r"unknown device(?s:.*)'auto', 'cpu', 'cuda'"):
+            make()
+
+
+@pytest.mark.parametrize("device", [7, np.int64(7), "cuda:7"])
+@pytest.mark.parametrize("count", [None, 2])
+def test_a_gpu_that_is_not_there(device, count, monkeypatch):
+    """Named when the object is made, on a machine with fewer GPUs and on one with none."""
+    from amk.runtime import device as devices
+
+    monkeypatch.delenv("AMK_BACKEND", raising=False)
+    monkeypatch.setattr(devices, "Driver", lambda: Gpus(count))
+    devices.install(None)
+    says = "no CUDA device: no driver" if count is None else "no GPU 7(?s:.*)0 to 1"
+    for make in (lambda: amk.AutoMegaKernelGEMM(device=device), lambda: amk.compile(vector_add(), device=device)):
+        with pytest.raises(EnvironmentProblem, match=says):
+            make()
+    assert amk.AutoMegaKernelGEMM().device == "auto"
+    devices.install(None)
+
+
+class Gpus:
+    """A driver that only counts its devices; None: there is no driver."""
+
+    def __init__(self, count):
+        self.count = count
+
+    def start(self):
+        if self.count is None:
+            raise EnvironmentProblem("no driver")
+
+    def device_count(self):
+        return self.count
+
+    def device_name(self, index):
+        return f"fake {index}"
+
+    def version(self):
+        return 13000
+
+
+@pytest.mark.parametrize("budget", ["x", -1, float("nan"), True, (1,)])
+def test_a_budget_that_is_none(budget):
+    """A number of lane operations, or None."""
+    with pytest.raises(ArgumentError, match="cpu_budget"):
+        amk.AutoMegaKernelGEMM(device="cpu", cpu_budget=budget)
+
+
+@pytest.mark.parametrize("budget", [None, 0, 4e9, float("inf")])
+def test_budgets(budget):
+    """None and infinity are no limit, and a float is a number."""
+    amk.AutoMegaKernelGEMM(device="cpu", cpu_budget=budget)

@@ -277,7 +277,7 @@ def _check_overlap(kernel: KernelDescriptor, views: Mapping[str, ArrayView]) -> 
 
 def execute_on_cpu(
     kernel: KernelDescriptor, views: Mapping[str, ArrayView], scalars: Mapping[str, Any],
-    budget: int | None = CPU_LANE_OPS,
+    budget: float | None = CPU_LANE_OPS,
 ) -> None:  # fmt: skip
     """Runs the kernel on the CPU executor. Raises EnvironmentProblem above the budget of lane operations."""
     from amk.harness.interpret import estimate_lane_ops, run
