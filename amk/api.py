@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from amk.runtime.gemm_call import GemmCall
     from amk.runtime.gemm_plan import Plan
     from amk.runtime.kernel import CompiledKernel
+    from amk.synth.cache_flights import Flights
 
 __all__ = ["AutoMegaKernelGEMM", "Last", "build", "certify", "compile", "propose"]
 
@@ -133,6 +134,7 @@ class AutoMegaKernelGEMM:
     ) -> None:  # fmt: skip
         from amk.agents.agent import objective_of
         from amk.runtime.gemm_plan import Plans
+        from amk.synth.cache_flights import Flights
 
         self.device, self.objective, self.cpu_budget = checked_device(device), objective_of(objective), cpu_budget
         if self.device not in ("auto", "cpu"):
@@ -143,6 +145,7 @@ class AutoMegaKernelGEMM:
             raise ArgumentError(f"cpu_budget is {cpu_budget!r:.60}", hint="a number of lane operations, or None")
         self.deterministic = deterministic
         self._calls: dict[Any, GemmCall] = {}
+        self._flights: Flights[GemmCall] = Flights()
         self.plans = Plans()
         self._local = threading.local()
 
@@ -179,15 +182,23 @@ class AutoMegaKernelGEMM:
         return out
 
     def call_for(self, problem: Problem, device: int | None) -> GemmCall:
-        """The prepared call of a problem on a device, made once."""
+        """The prepared call of a problem on a device, made once: threads that come at once wait for the first.
+
+        They see its exception too, and nothing is kept of it: the next call tries again.
+        """
+        key = (problem, device)
+        found = self._calls.get(key)
+        return found or self._flights.share(key, lambda: self._made(problem, device))[0]
+
+    def _made(self, problem: Problem, device: int | None) -> GemmCall:
         from amk.runtime.gemm_call import GemmCall
 
-        found = self._calls.get((problem, device))
-        if found is None:
+        key = (problem, device)
+        if key not in self._calls:  # else an earlier flight has landed since the caller looked
             target = target_of(device)
             kernel = proposed(problem, target, self.objective, 0, self.deterministic)
-            found = self._calls.setdefault((problem, device), GemmCall(kernel, target, device))
-        return found
+            self._calls[key] = GemmCall(kernel, target, device)
+        return self._calls[key]
 
     def explain(self, A: Any, B: Any, C: Any = None, *, beta: float = 0.0) -> dict[str, Any]:
         """Which kernel a call would use, why, what is proved of it, and what it is predicted to cost. Nothing runs.

@@ -1,11 +1,13 @@
 """The library call on the CPU executor: layouts, views, aliasing, zero sizes, refusals (field cases B1 to B4, F3)."""
 
 import threading
+import time
 
 import numpy as np
 import pytest
 
 import amk
+from amk.dsl.evaluate import function_of
 from amk.errors import AmkError, ArgumentError, EnvironmentProblem
 from amk.harness.samples import vector_add
 
@@ -134,23 +136,106 @@ def test_the_cpu_budget(gemm):
         amk.AutoMegaKernelGEMM(device="cpu", cpu_budget=1000).run(normal(64, 64), normal(64, 64))
 
 
-def test_sixteen_threads(gemm):
-    """B10: threads share one object; each sees its own `last`."""
-    a, b = normal(20, 20), normal(20, 20)
-    want, faults = a.astype(np.float64) @ b, []
+def at_once(works):
+    """What each of the functions gave or raised, all started together."""
+    ready, found = threading.Barrier(len(works)), [None] * len(works)
 
-    def work() -> None:
+    def run(i, work):
+        ready.wait()
         try:
-            assert close(gemm.run(a, b), want) and gemm.last.executor == "cpu"
-        except BaseException as e:
-            faults.append(e)
+            found[i] = work()
+        except BaseException as fault:
+            found[i] = fault
 
-    threads = [threading.Thread(target=work) for _ in range(16)]
+    threads = [threading.Thread(target=run, args=pair) for pair in enumerate(works)]
     for t in threads:
         t.start()
     for t in threads:
         t.join()
-    assert not faults
+    return found
+
+
+@pytest.fixture
+def certified(monkeypatch):
+    """The kernels that were certified; a fault in `raises` is raised instead. It takes a while, so that others come."""
+    from amk.harness import certify
+
+    real, names, raises = certify.certify, [], []
+
+    def slow(kernel, *args, **kw):
+        names.append(kernel.name)
+        time.sleep(0.3)
+        if raises:
+            raise raises[0]
+        return real(kernel, *args, **kw)
+
+    monkeypatch.setattr(certify, "certify", slow)
+    return names, raises
+
+
+def test_sixteen_threads(certified):
+    """B10: one certification for sixteen first calls; each result is right, each thread has its own `last`."""
+    gemm, a, b = amk.AutoMegaKernelGEMM(device="cpu"), normal(20, 20), normal(20, 20)
+    want = a.astype(np.float64) @ b
+    found = at_once([lambda: close(gemm.run(a, b), want) and gemm.last.executor] * 16)
+    assert found == ["cpu"] * 16 and len(certified[0]) == 1
+
+
+def test_sixteen_keys_do_not_wait_for_each_other(certified):
+    """B10: a call that is known runs while another is being made."""
+    gemm, a, b = amk.AutoMegaKernelGEMM(device="cpu"), normal(20, 20), normal(20, 20)
+    gemm.run(a, b)
+    made, hit = [], threading.Event()
+
+    def first():
+        gemm.run(a.T, b)
+        made.append(hit.is_set())
+
+    def known():
+        gemm.run(a, b)
+        hit.set()
+
+    at_once([first, known])
+    assert made == [True] and len(certified[0]) == 2
+
+
+def test_a_failing_key_fails_for_all_and_is_tried_again(certified):
+    """B10: sixteen threads see one exception, nothing is left half-made, and the next call is free."""
+    gemm, a, b = amk.AutoMegaKernelGEMM(device="cpu"), normal(20, 20), normal(20, 20)
+    fault = EnvironmentProblem("no prover today")
+    certified[1].append(fault)
+    assert at_once([lambda: gemm.run(a, b)] * 16) == [fault] * 16 and len(certified[0]) == 1
+    certified[1].clear()
+    assert close(gemm.run(a, b), a.astype(np.float64) @ b) and len(certified[0]) == 2
+
+
+@pytest.mark.parametrize("batch", [65_535, 65_536, 100_000])
+@pytest.mark.parametrize("n", [8, 1])
+def test_batches_beyond_a_grid(batch, n, monkeypatch):
+    """B8: more matrices than grid z may count. The batch lies along grid x; blocks around the limits are run."""
+    from amk.harness import interpret
+    from amk.runtime.launch import MAX_GRID_YZ
+
+    real, some, grids = interpret.run, [0, 1, 65_534, 65_535, 65_536, batch - 1], []
+
+    def picked(kernel, args, **kw):
+        if kw or args["batch"] != batch:  # the certificate's own runs
+            return real(kernel, args, **kw)
+        grids.append(grid_of(kernel, args))
+        return real(kernel, args, blocks=[(x, 0, 0) for x in sorted(set(some)) if x < batch])
+
+    monkeypatch.setattr(interpret, "run", picked)
+    a, b, c = normal(batch, 8, 8), normal(batch, 8, n), np.full((batch, 8, n), np.nan, np.float32)
+    amk.AutoMegaKernelGEMM(device="cpu", cpu_budget=None).run(a, b, c)
+    assert grids[-1][0] == batch and max(grids[-1][1:]) <= MAX_GRID_YZ
+    ran = [x for x in sorted(set(some)) if x < batch]
+    assert close(c[ran], a[ran].astype(np.float64) @ b[ran]) and np.isnan(np.delete(c, ran, 0)).all()
+
+
+def grid_of(kernel, args):
+    """Blocks along x, y and z of a call."""
+    names = tuple(p.name for p in kernel.scalars)
+    return function_of(kernel.grid3, names)(*(args[n] for n in names))
 
 
 def test_explain(gemm):

@@ -14,12 +14,12 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 
 from amk.synth import cache_disk as disk
 from amk.synth.cache_entry import JSON, MANIFEST, SCHEMA, CacheKey, Damaged, Entry, pack, read_manifest, unpack
+from amk.synth.cache_flights import Flights
 from amk.synth.cache_notes import CacheWarning, log, log_to_stderr_if_asked, warn, warn_fallback
 
 __all__ = ["JSON", "SCHEMA", "Cache", "CacheKey", "CacheWarning", "Collected", "Entry", "Listed", "Verified"]
@@ -69,6 +69,7 @@ class Cache:
         self._root: Path | None = None
         self._opened = False
         self._written = 0
+        self._flights: Flights[tuple[Entry, bool]] = Flights()
         self._stuck: set[str] = set()
         self._reset_after_fork()
         log_to_stderr_if_asked()
@@ -100,22 +101,18 @@ class Cache:
         """
         if found := self.get(key):
             return found, True
-        flight, leader = self._join(key.digest())
-        if not leader:
-            return flight.result(), True
-        try:
+
+        def land() -> tuple[Entry, bool]:
             # an earlier flight may have landed between the look above and the start of this one
             landed = self.get(key)
-            entry = landed or make()
-            if not landed:
-                self.put(key, entry)
-            flight.set_result(entry)
-        except BaseException as error:
-            flight.set_exception(error)
-            raise
-        finally:
-            self._leave(key.digest())
-        return entry, landed is not None
+            if landed:
+                return landed, True
+            entry = make()
+            self.put(key, entry)
+            return entry, False
+
+        (entry, hit), made_here = self._flights.share(key.digest(), land)
+        return entry, hit or not made_here
 
     def discard(self, key: CacheKey, why: str, *, cubin: bytes | None = None) -> None:
         """Move an entry away that turned out to be of no use, such as a binary that the driver refuses to load.
@@ -257,26 +254,14 @@ class Cache:
         self._opened = True
         return self._root
 
-    # Flights: one per key that is being made.
-
-    def _join(self, digest: str) -> tuple[Future[Entry], bool]:
-        with self._locked():
-            leader = digest not in self._flights
-            return self._flights.setdefault(digest, Future()), leader
-
-    def _leave(self, digest: str) -> None:
-        with self._locked():
-            self._flights.pop(digest, None)
-
     def _locked(self) -> threading.Lock:
         if self._pid != os.getpid():
             self._reset_after_fork()
         return self._guard
 
     def _reset_after_fork(self) -> None:
-        """A fork copies locks and flights of threads that do not exist in the child: nobody would ever end them."""
+        """A fork copies locks of threads that do not exist in the child: nobody would ever release them."""
         self._pid, self._guard, self._discarding = os.getpid(), threading.Lock(), threading.Lock()
-        self._flights: dict[str, Future[Entry]] = {}
 
 
 def _load(root: Path, digest: str) -> Entry:

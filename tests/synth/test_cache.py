@@ -521,7 +521,7 @@ def test_sixteen_threads_one_make(tmp_path: Path) -> None:
     with ThreadPoolExecutor(16) as pool:
         answers = list(pool.map(ask, range(16)))
     assert len(made) == 1 and [hit for _, hit in answers].count(False) == 1
-    assert all(entry == ENTRY for entry, _ in answers) and cache._flights == {}
+    assert all(entry == ENTRY for entry, _ in answers) and cache._flights._flights == {}
 
 
 def test_other_keys_do_not_wait(tmp_path: Path) -> None:
@@ -561,7 +561,7 @@ def test_failing_make(tmp_path: Path) -> None:
 
     with ThreadPoolExecutor(16) as pool:
         assert set(pool.map(ask, range(16))) == {"the log"}
-    assert len(calls) <= 2 and cache._flights == {} and cache.ls() == []
+    assert len(calls) <= 2 and cache._flights._flights == {} and cache.ls() == []
     assert cache.get_or_make(KEY, lambda: ENTRY) == (ENTRY, False)
 
 
