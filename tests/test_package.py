@@ -92,7 +92,7 @@ def says_everything(shown: str) -> None:
     assert all(h in heads for h in ("registers", "spill B", "shared B", "occupancy"))
     assert [row.split()[0] for row in rows] == ["sm_80", "sm_90a", "sm_120"]
     for row in rows:
-        registers, spilled, shared, _, _, occupancy = row.split()[1:7]
+        registers, _, _, spilled, shared, _, _, occupancy = row.split()[1:9]
         assert int(registers) > 32 and int(spilled) == 0 and int(shared) > 0 and int(occupancy.strip("%")) > 0
     assert re.search(r"on the CPU executor .*: right, error \S+ against float64", shown)
     assert "Next:\n  amk describe amk-demo/gemm.amk.json" in shown

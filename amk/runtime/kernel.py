@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from contextlib import ExitStack
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -127,8 +128,28 @@ class CompiledKernel:
         views, scalars = bind(self.kernel, args)
         if self.device is None:
             execute_on_cpu(self.kernel, views, scalars)
-            return
-        self._launch(views, scalars, stream)
+        elif views and all(v.device is None for v in views.values()):
+            self._through_gpu(views, scalars, stream)
+        else:
+            self._launch(views, scalars, stream)
+
+    def _through_gpu(self, views: dict[str, ArrayView], scalars: dict[str, Any], stream: int | None) -> None:
+        """Copies host arrays to the GPU, runs there, and copies what was written back; waits for it."""
+        from amk.runtime.buffers import to_device, to_host
+
+        assert self.device is not None
+        handle, written = stream or 0, [p.name for p in self.kernel.tensors if p.access != "read"]
+        with ExitStack() as held:
+            buffers = {n: held.enter_context(to_device(v, self.device, handle)) for n, v in views.items()}
+            moved = {n: buffers[n].array(v.shape, v.dtype) for n, v in views.items()}
+            for name, v in views.items():
+                apart = zip(v.shape, v.strides, moved[name].strides, strict=True)
+                if 0 not in v.shape and any(s != t for n, s, t in apart if n > 1):  # scalars say where elements lie
+                    message = f"argument {name!r} lies on the host with gaps between its elements"
+                    raise ArgumentError(message, hint="pass a contiguous copy, or an array on the GPU")
+            self._launch(moved, scalars, handle)
+            for name in written:
+                to_host(buffers[name], views[name], handle)
 
     def _launch(self, views: dict[str, ArrayView], scalars: dict[str, Any], stream: object) -> None:
         from amk.runtime.device import ensure_context

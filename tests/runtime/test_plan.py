@@ -622,3 +622,31 @@ def test_a_compiled_kernel_and_the_place_of_its_arguments(gpus, place):
     with pytest.raises(ArgumentError, match="'x' lies on device 0, and this kernel runs on device 1"):
         kernel(x=source, z=result)
     assert gpus.calls("launch") == []
+
+
+def copies(name: str = "copy_it"):
+    """Copies 32 elements, by a kernel for device 1."""
+    from amk.dsl.builder import KernelBuilder
+    from amk.dsl.target import Target
+    from amk.runtime.kernel import CompiledKernel
+
+    k = KernelBuilder(name, target="sm_80", threads=32)
+    x, z, r = k.tensor("x", "f32", (1, 32)), k.tensor("z", "f32", (32,), access="write"), k.registers("r", "f32", (1,))
+    k.load(r[0], x[0, k.t])
+    k.store(z[k.t], r[0])
+    return CompiledKernel(k.finish(grid=(1,)), Target.find("sm_86"), 1)
+
+
+def test_host_arguments_of_a_compiled_kernel_are_copied_to_its_device_and_back(gpus):
+    source, result = normal(32), np.full(32, np.nan, np.float32)
+    copies()(x=source.reshape(1, 32), z=result)
+    assert (result == source).all() and gpus.calls("launch")[-1][-1] == 1 and gpus.stack == []
+
+
+def test_host_arguments_with_gaps_and_mixed_places_are_refused_by_name(gpus):
+    result = np.full(32, np.nan, np.float32)
+    with pytest.raises(ArgumentError, match="'x' lies on the host with gaps|'x' has strides"):
+        copies()(x=normal(64)[::2].reshape(1, 32), z=result)
+    with pytest.raises(ArgumentError, match="'x' lies on the host, and this kernel runs on device 1"):
+        copies()(x=normal(32).reshape(1, 32), z=Tensor(result, 1))
+    assert gpus.calls("launch") == [] and np.isnan(result).all()
