@@ -461,7 +461,7 @@ def test_assumptions_are_checked_before_a_launch(where, monkeypatch):
     ran = []
     if where == "gpu":
         compiled.device = 0
-        monkeypatch.setattr(CompiledKernel, "_launch", lambda *args: ran.append(1))
+        monkeypatch.setattr(CompiledKernel, "_through_gpu", lambda *args: ran.append(1))
     x, z = normal(11), np.full(11, MARK)
     with pytest.raises(ArgumentError, match=r"n = 11 breaks the assumption"):
         compiled(x=x, z=z, s=1.0)
