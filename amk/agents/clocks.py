@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from amk.runtime.buffers import DeviceBuffer, allocate
-from amk.runtime.device import device, driver, ensure_context
+from amk.runtime.device import device, ensure_context, probe
 
 __all__ = ["Clock", "CudaEventClock", "HostClock", "sm_clock_mhz"]
 
@@ -91,12 +91,12 @@ class CudaEventClock:
         return time.perf_counter()
 
     def describe(self) -> dict[str, object]:
-        facts, version = device(self.index), driver().version()
+        facts = device(self.index)
         return {
             "clock": "cuda events",
             "device": facts.name,
             "target": facts.target,
-            "driver": f"{version // 1000}.{version % 1000 // 10}",
+            "driver": probe().driver,
             "sm_clock_mhz": sm_clock_mhz(facts.uuid),
         }
 

@@ -87,7 +87,7 @@ def _gpu() -> tuple[str, str, str]:
 
     status = probe()
     if status.available:
-        return "ok", f"{', '.join(status.names)}; driver supports CUDA {status.driver}", ""
+        return "ok", f"{', '.join(status.names)}; driver {status.driver} supports CUDA {status.cuda}", ""
     return "note", f"{status.reason}; kernels run on the CPU executor", status.hint
 
 

@@ -30,7 +30,11 @@ _ARCHITECTURE_SPECIFIC = frozenset({(9, 0), (10, 0)})  # wgmma, setmaxnreg and t
 
 @dataclass(frozen=True, slots=True)
 class DeviceStatus:
-    """What `probe` found. `driver`: newest CUDA that it supports ('13.0'), or 'none'; `reason`, `hint`: why not."""
+    """What `probe` found; `reason`, `hint`: why there is nothing.
+
+    `driver` is the driver's own version ('580.159.04'), '0.13.0' where only the newest CUDA it supports is known, or
+    'none'; `cuda` is that CUDA version ('13.0'), or ''.
+    """
 
     available: bool
     count: int
@@ -38,6 +42,7 @@ class DeviceStatus:
     reason: str
     hint: str
     names: tuple[str, ...]
+    cuda: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,15 +146,17 @@ def probe() -> DeviceStatus:
     try:
         api = driver()
         names = tuple(api.device_name(i) for i in range(api.device_count()))
-        version = api.version()
+        version, release = api.version(), api.release()
     except AmkError as fault:
         return DeviceStatus(False, 0, "none", fault.message, fault.hint, ())
     except Exception as fault:  # a broken installation must not stop `amk doctor`
         return DeviceStatus(False, 0, "none", f"CUDA does not start: {fault!r}", "reinstall cuda-python", ())
-    text = f"{version // 1000}.{version % 1000 // 10}"
+    cuda = f"{version // 1000}.{version % 1000 // 10}"
+    text = release or f"0.{cuda}"
     if not names:
-        return DeviceStatus(False, 0, text, "the driver sees no GPU", "look at CUDA_VISIBLE_DEVICES and nvidia-smi", ())
-    return DeviceStatus(True, len(names), text, "", "", names)
+        hint = "look at CUDA_VISIBLE_DEVICES and nvidia-smi"
+        return DeviceStatus(False, 0, text, "the driver sees no GPU", hint, (), cuda)
+    return DeviceStatus(True, len(names), text, "", "", names, cuda)
 
 
 def device(index: int) -> Device:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import re
 import struct
 from importlib import metadata
 from typing import Any, Literal
@@ -69,6 +70,9 @@ def toolkit_version() -> str:
     return "unknown"
 
 
+_RELEASE = re.compile(r"NVRM version:.*?\b([0-9]{3,6}\.[0-9]{1,6}(?:\.[0-9]{1,6})?)\b")
+
+
 class Driver:
     """`cuda.bindings.driver`, checked. Call `start` first; contexts are the caller's business."""
 
@@ -124,6 +128,15 @@ class Driver:
     def version(self) -> int:
         """Newest CUDA that the driver supports, as 1000 * major + 10 * minor."""
         return int(self._check(self._api.cuDriverGetVersion(), "reading the driver's version"))
+
+    def release(self) -> str | None:
+        """The driver's own version, as nvidia-smi shows it ('580.159.04'); None where the system does not say."""
+        try:
+            with open("/proc/driver/nvidia/version", encoding="ascii", errors="replace") as file:
+                found = _RELEASE.search(file.read(4096))
+        except OSError:
+            return None
+        return found[1] if found else None
 
     def device_count(self) -> int:
         return int(self._check(self._api.cuDeviceGetCount(), "counting devices"))

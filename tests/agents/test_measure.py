@@ -153,7 +153,7 @@ def test_event_clock_on_a_fake_gpu():
         assert timing.a_us.median == pytest.approx(4) and timing.faster == "undecided"
         assert {stream for _, stream in fake.calls("record")} == {0x40}
         assert fake.calls("fill") == [(256 << 20, 0x40)] * 18
-        assert (facts["target"], facts["driver"], facts["sm_clock_mhz"]) == ("sm_90a", "13.0", None)
+        assert (facts["target"], facts["driver"], facts["sm_clock_mhz"]) == ("sm_90a", "580.159.04", None)
         assert fake.memory == {} and fake.stack == []
     finally:
         device.install(None)

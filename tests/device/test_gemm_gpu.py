@@ -95,7 +95,7 @@ def test_streams(gemm):
     a, b = torch.zeros(512, 512, device="cuda"), torch.eye(512, device="cuda")
     gemm.run(a, b)
     side = torch.cuda.Stream()
-    for i in range(20):
+    for i in range(50):
         with torch.cuda.stream(side):
             torch.cuda._sleep(2_000_000)
             a.fill_(float(i))

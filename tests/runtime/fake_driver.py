@@ -67,6 +67,9 @@ class FakeDriver(Driver):
     def version(self) -> int:
         return 13000
 
+    def release(self) -> str | None:
+        return "580.159.04"
+
     def device_count(self) -> int:
         return len(self.targets)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -108,9 +109,34 @@ def test_current_device_follows_torch(gpus, monkeypatch):
 
 def test_probe_with_gpus(gpus):
     status = devices.probe()
-    assert (status.available, status.count, status.driver, status.names) == (
-        True, 2, "13.0", ("Fake sm_90a", "Fake sm_86"),
+    assert (status.available, status.count, status.driver, status.cuda, status.names) == (
+        True, 2, "580.159.04", "13.0", ("Fake sm_90a", "Fake sm_86"),
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  Tue Aug 5 2026\nGCC version:  gcc 12.3.0\n",
+         "580.159.04"),
+        ("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  590.44  Release Build\n", "590.44"),
+        ("something else 12.3.0\n", None), ("", None), (None, None),
+    ],
+)  # fmt: skip
+def test_the_drivers_own_version(monkeypatch, gpus, text, version):
+    """Read from the kernel module; without it the CUDA version stands in, told apart by the 0 before it."""
+    from amk.runtime.driver import Driver
+
+    def opened(path, **_):
+        assert path == "/proc/driver/nvidia/version"
+        if text is None:
+            raise FileNotFoundError(path)
+        return io.StringIO(text)
+
+    monkeypatch.setattr("builtins.open", opened)
+    assert Driver.release(gpus) == version
+    monkeypatch.setattr(type(gpus), "release", Driver.release)
+    assert devices.probe().driver == (version or "0.13.0")
 
 
 @pytest.mark.parametrize(
