@@ -173,12 +173,14 @@ class AutoMegaKernelGEMM:
             out, self._local.last = ran
             return out
         from amk.runtime.gemm_call import execute
+        from amk.synth.logs import RUN
 
         started = time.perf_counter()
         out, call, copies = execute(self, A, B, C, alpha, beta, stream)
         executor: Literal["cuda", "cpu", "none"] = "none" if call is None else "cpu" if call.device is None else "cuda"
         name, hit = ("", True) if call is None else (call.kernel.name, call.cache_hit)
         self._local.last = Last(executor, name, copies, time.perf_counter() - started, hit)
+        RUN.info("%s on %s%s", name or "nothing to run", executor, "".join(f"; {c}" for c in copies))
         return out
 
     def call_for(self, problem: Problem, device: int | None) -> GemmCall:

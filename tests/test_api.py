@@ -331,6 +331,9 @@ class Gpus:
     def device_name(self, index):
         return f"fake {index}"
 
+    def release(self):
+        return None
+
     def version(self):
         return 13000
 

@@ -8,7 +8,7 @@ __all__ = ["VARIABLES", "settings", "unknown"]
 
 VARIABLES: dict[str, str] = {
     "AMK_CACHE_DIR": "folder of the cache (default: $XDG_CACHE_HOME/amk, then ~/.cache/amk)",
-    "AMK_LOGS": "cache: what the cache finds, keeps and drops, on standard error",
+    "AMK_LOGS": "to standard error: cache (what it finds, keeps, drops), run (executor, copies); by commas",
     "AMK_DUMP_DIR": "folder that gets the CUDA text and the compiler log of everything compiled",
     "AMK_ALWAYS_COMPILE": "1: ignore what the cache holds",
     "AMK_BACKEND": "cpu: run on the CPU executor, even where there is a GPU",

@@ -26,6 +26,7 @@ from amk.runtime.build import Binary, binary_of, rebuilt
 from amk.runtime.extents import as_numpy, overlap, self_overlapping
 from amk.runtime.params import as_float32, as_real
 from amk.runtime.streams import stream_handle
+from amk.synth.logs import RUN, listen
 
 if TYPE_CHECKING:
     from amk.runtime.launch import Loaded
@@ -42,6 +43,7 @@ class CompiledKernel:
         self.kernel, self.target, self.device = kernel, target, device
         self._binary: Binary | None = None
         self._rebuilding = threading.Lock()
+        listen()
         if device is None:
             self._certify()
 
@@ -127,6 +129,7 @@ class CompiledKernel:
             stream = stream_handle(stream)
         views, scalars = bind(self.kernel, args)
         if self.device is None:
+            RUN.info("%s on cpu", self.kernel.name)
             execute_on_cpu(self.kernel, views, scalars)
         elif views and all(v.device is None for v in views.values()):
             self._through_gpu(views, scalars, stream)
@@ -138,6 +141,7 @@ class CompiledKernel:
         from amk.runtime.buffers import to_device, to_host
 
         assert self.device is not None
+        RUN.info("%s on cuda; %s were copied between host and device", self.kernel.name, ", ".join(views))
         handle, written = stream or 0, [p.name for p in self.kernel.tensors if p.access != "read"]
         with ExitStack() as held:
             buffers = {n: held.enter_context(to_device(v, self.device, handle)) for n, v in views.items()}

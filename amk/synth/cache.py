@@ -20,7 +20,8 @@ from pathlib import Path
 from amk.synth import cache_disk as disk
 from amk.synth.cache_entry import JSON, MANIFEST, SCHEMA, CacheKey, Damaged, Entry, pack, read_manifest, unpack
 from amk.synth.cache_flights import Flights
-from amk.synth.cache_notes import CacheWarning, log, log_to_stderr_if_asked, warn, warn_fallback
+from amk.synth.cache_notes import CacheWarning, warn, warn_fallback
+from amk.synth.logs import CACHE, listen
 
 __all__ = ["JSON", "SCHEMA", "Cache", "CacheKey", "CacheWarning", "Collected", "Entry", "Listed", "Verified"]
 
@@ -72,13 +73,13 @@ class Cache:
         self._flights: Flights[tuple[Entry, bool]] = Flights()
         self._stuck: set[str] = set()
         self._reset_after_fork()
-        log_to_stderr_if_asked()
+        listen()
 
     def get(self, key: CacheKey) -> Entry | None:
         """The entry of this key, whole and verified, or None. Never raises for what it finds in the folder."""
         digest = key.digest()
         entry = None if os.environ.get("AMK_ALWAYS_COMPILE") == "1" else self._find(digest)
-        log.info("%s %s %s", "hit" if entry else "miss", digest[:16], key.target)
+        CACHE.info("%s %s %s", "hit" if entry else "miss", digest[:16], key.target)
         return entry
 
     def put(self, key: CacheKey, entry: Entry) -> None:
@@ -87,7 +88,7 @@ class Cache:
         An entry whose meta says that another toolkit made it is not kept: it would be found under the wrong name.
         """
         if entry.meta.get("toolkit", key.toolkit) != key.toolkit:
-            log.info("not kept: made by toolkit %s, asked for under %s", entry.meta["toolkit"], key.toolkit)
+            CACHE.info("not kept: made by toolkit %s, asked for under %s", entry.meta["toolkit"], key.toolkit)
             return
         if not self._store(key, entry):
             self._remember(key.digest(), entry)
@@ -182,7 +183,7 @@ class Cache:
             self._move_away(root, digest, str(fault))
             return None
         except OSError as error:  # no such entry, or a network file system that lost sight of it
-            log.debug("not read: %s: %s", digest[:16], error.strerror)
+            CACHE.debug("not read: %s: %s", digest[:16], error.strerror)
             return None
         disk.touch(root, digest)
         return entry
@@ -206,7 +207,7 @@ class Cache:
         try:
             stored = self._publish(root, key.digest(), pack(key, entry))
         except ValueError as error:
-            log.info("kept in memory only: %s", error)
+            CACHE.info("kept in memory only: %s", error)
             return False
         except OSError as error:
             warn_fallback(root, error)
@@ -226,7 +227,7 @@ class Cache:
         try:
             _load(root, digest)
         except (Damaged, OSError) as error:
-            log.info("another writer was first, its entry %s does not read: %s", digest[:16], error)
+            CACHE.info("another writer was first, its entry %s does not read: %s", digest[:16], error)
             return False
         return True
 
@@ -275,7 +276,7 @@ def _fault(root: Path, digest: str) -> str:
     except Damaged as fault:
         return str(fault)
     except OSError as error:
-        log.debug("not read: %s: %s", digest[:16], error.strerror)
+        CACHE.debug("not read: %s: %s", digest[:16], error.strerror)
     return ""
 
 
