@@ -13,7 +13,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from amk import __version__
 from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.occupancy import max_registers
 from amk.dsl.registers import assumed_registers, estimate_registers
@@ -58,12 +57,12 @@ def default_cache() -> Cache:
 def key_of(kernel: KernelDescriptor, target: Target) -> CacheKey:
     """Every input of the binary, as one key."""
     from amk.synth.compile import FLAGS, toolkit_version
-    from amk.synth.fingerprint import template_hash
+    from amk.synth.fingerprint import harness_hash, template_hash
 
     agent = kernel.origin.agent if kernel.origin else ""
     return CacheKey(
         descriptor=kernel.hash, target=target.architecture.name, device_name=target.name, agent=agent,
-        toolkit=toolkit_version(), flags=FLAGS, templates=template_hash(), harness=__version__,
+        toolkit=toolkit_version(), flags=FLAGS, templates=template_hash(), harness=harness_hash(),
         driver=target.driver or "none",
     )  # fmt: skip
 

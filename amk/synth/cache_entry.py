@@ -39,7 +39,7 @@ class CacheKey:
     """Everything that the binary, or the choice of it, depends on. A change in any field is another entry.
 
     descriptor and templates are digests; `driver` is "none" when no target file and no device told it; `flags` keep
-    their order; `templates` covers the prelude too; `harness` is the version whose proof lies beside the binary.
+    their order; `templates` covers the prelude too; `harness` digests the checker whose proof lies beside.
     """
 
     descriptor: str

@@ -32,13 +32,13 @@ def by_agent(name: str) -> KernelDescriptor:
 
 
 def other_file(name: str) -> Patch:
-    """Printing with a copy of the templates, prelude and printer in which one byte is added to a file."""
+    """A copy of the package in which one byte is added to a file."""
 
     def patch(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-        copy = folder / "synth"
-        shutil.copytree(fingerprint._HERE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+        copy = folder / "amk"
+        shutil.copytree(fingerprint._AMK, copy, ignore=shutil.ignore_patterns("__pycache__"))
         (copy / name).write_bytes((copy / name).read_bytes() + b" ")
-        monkeypatch.setattr(fingerprint, "_HERE", copy)
+        monkeypatch.setattr(fingerprint, "_AMK", copy)
 
     return patch
 
@@ -49,10 +49,6 @@ def other_toolkit(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
 
 def other_flags(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     monkeypatch.setattr(compiler, "FLAGS", (*compiler.FLAGS, "--use_fast_math"))
-
-
-def other_harness(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    monkeypatch.setattr(build, "__version__", "99.0")
 
 
 # What changes, and the field of the key that it changes: given inputs, or something in the process.
@@ -67,11 +63,14 @@ INPUTS: dict[str, tuple[str, Inputs]] = {
 PROCESS: dict[str, tuple[str, Patch]] = {
     "the toolkit": ("toolkit", other_toolkit),
     "the flags": ("flags", other_flags),
-    "a template": ("templates", other_file("templates/stmt.cu.j2")),
-    "a template of instructions": ("templates", other_file("templates/instr/warp.cu.j2")),
-    "the prelude": ("templates", other_file("prelude/cp_async.cuh")),
-    "the printer": ("templates", other_file("print_expr.py")),
-    "the harness": ("harness", other_harness),
+    "a template": ("templates", other_file("synth/templates/stmt.cu.j2")),
+    "a template of instructions": ("templates", other_file("synth/templates/instr/warp.cu.j2")),
+    "the prelude": ("templates", other_file("synth/prelude/cp_async.cuh")),
+    "the printer": ("templates", other_file("synth/print_expr.py")),
+    "a rule": ("harness", other_file("harness/rules/amk301_shared_race.py")),
+    "an instruction row": ("harness", other_file("dsl/instructions/row.py")),
+    "an operator": ("harness", other_file("ops/gemm.py")),
+    "the check of meaning": ("harness", other_file("runtime/meaning.py")),
 }
 
 
@@ -79,6 +78,7 @@ PROCESS: dict[str, tuple[str, Patch]] = {
 def _fresh_digest() -> None:
     """The digest is made once a process; here it is made anew for each test."""
     fingerprint.template_hash.cache_clear()
+    fingerprint.harness_hash.cache_clear()
 
 
 @pytest.fixture
@@ -124,6 +124,7 @@ def test_another_process_misses(
     assert not build.binary_of(KERNEL, A100, cache).hit and build.binary_of(KERNEL, A100, cache).hit
     patch(monkeypatch, tmp_path)
     fingerprint.template_hash.cache_clear()
+    fingerprint.harness_hash.cache_clear()
     assert changed(before, build.key_of(KERNEL, A100)) == {name}
     assert not build.binary_of(KERNEL, A100, cache).hit and len(made) == 2
 

@@ -154,8 +154,8 @@ def test_template_hash_covers_every_file(monkeypatch: pytest.MonkeyPatch, tmp_pa
     import shutil
 
     copy = tmp_path / "synth"
-    shutil.copytree(fingerprint._HERE, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(fingerprint, "_HERE", copy)
+    shutil.copytree(fingerprint._AMK / "synth", copy, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(fingerprint, "_AMK", copy.parent)
     seen = {template_hash.__wrapped__()}
     files = [*copy.glob("templates/**/*.j2"), *copy.glob("prelude/*.cuh"), copy / "print_expr.py", copy / "render.py"]
     for path in files:
