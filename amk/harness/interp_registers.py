@@ -98,7 +98,9 @@ class Registers:
         for d, (i, n) in enumerate(zip(index, shape, strict=False)):
             wide = np.asarray(i)
             bad = (wide < 0) | (wide >= n)
-            self.m.check(bad, "bounds", f"register {name}: index {d} outside 0..{n - 1}", value=wide)
+            first = int(wide[bad].flat[0]) if np.any(bad) else 0
+            said = f"register {name}: index {first} in dimension {d}, outside 0..{n - 1}"
+            self.m.check(bad, "bounds", said, value=wide)
 
 
 def _sliced(index: tuple[Any, ...]) -> tuple[Any, ...] | None:
