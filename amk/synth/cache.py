@@ -57,6 +57,9 @@ class Verified:
     damaged: tuple[tuple[str, str], ...]
 
 
+_READS = 3  # of an entry that others replace while it is read
+
+
 class Cache:
     """A folder of entries, and a memory for those that the folder would not take.
 
@@ -177,16 +180,21 @@ class Cache:
         return self._find_on_disk(root, digest) if root else None
 
     def _find_on_disk(self, root: Path, digest: str) -> Entry | None:
-        try:
-            entry = _load(root, digest)
-        except Damaged as fault:
-            self._move_away(root, digest, str(fault))
-            return None
-        except OSError as error:  # no such entry, or a network file system that lost sight of it
-            CACHE.debug("not read: %s: %s", digest[:16], error.strerror)
-            return None
-        disk.touch(root, digest)
-        return entry
+        for _ in range(_READS):
+            before = disk.identity(root, digest)
+            try:
+                entry = _load(root, digest)
+            except Damaged as fault:
+                if disk.identity(root, digest) != before:  # half of it was read from its successor
+                    continue
+                self._move_away(root, digest, str(fault))
+                return None
+            except OSError as error:  # no such entry, or a network file system that lost sight of it
+                CACHE.debug("not read: %s: %s", digest[:16], error.strerror)
+                return None
+            disk.touch(root, digest)
+            return entry
+        return None
 
     def _move_away(self, root: Path, digest: str, why: str) -> bool:
         """False when the folder does not let go of it."""

@@ -18,7 +18,9 @@ from pathlib import Path
 
 from amk.synth.cache_entry import LIMITS, SCHEMA, Damaged
 
-__all__ = ["default_folder", "delete", "entries", "open_root", "publish", "quarantine", "read", "sweep", "touch"]
+__all__ = [
+    "default_folder", "delete", "entries", "identity", "open_root", "publish", "quarantine", "read", "sweep", "touch",
+]  # fmt: skip
 
 _PRIVATE = 0o700
 _BAD_KEPT = 16  # damaged entries kept for a look; older ones are deleted
@@ -124,6 +126,15 @@ def _rename_new(source: Path, target: Path) -> bool:
 def _aside(root: Path, place: str, digest: str) -> Path:
     (root / place).mkdir(mode=_PRIVATE, exist_ok=True)
     return root / place / f"{digest[:16]}-{os.getpid()}-{uuid.uuid4().hex[:12]}"
+
+
+def identity(root: Path, digest: str) -> tuple[int, int] | None:
+    """What tells an entry's folder from another under the same name; None when there is none."""
+    try:
+        found = os.stat(root / digest)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def quarantine(root: Path, digest: str) -> bool:

@@ -360,6 +360,28 @@ def test_discard(tmp_path: Path) -> None:
     assert cache.get_or_make(KEY, lambda: OTHER) == (OTHER, False)
 
 
+def test_an_entry_that_is_replaced_while_it_is_read_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half of the old one and half of its successor look damaged; the successor must stay."""
+    cache, read = Cache(tmp_path), cache_disk.read
+    cache.put(KEY, ENTRY)
+    replaced: list[bool] = []
+
+    def reading(root: Path, digest: str, name: str) -> bytes:
+        data = read(root, digest, name)
+        if not replaced:
+            replaced.append(cache_disk.quarantine(root, digest))
+            Cache(tmp_path).put(KEY, OTHER)
+        return data
+
+    monkeypatch.setattr(cache_disk, "read", reading)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert cache.get(KEY) == OTHER and replaced == [True]
+    assert Cache(tmp_path).get(KEY) == OTHER
+
+
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(sorted(LIMITS)), st.binary(max_size=80), st.integers(0, 1000))
 def test_hostile_files(name: str, data: bytes, at: int) -> None:
