@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from amk.dsl.kernel import KernelDescriptor, Origin
 from amk.dsl.target import Target
 from amk.errors import ArgumentError
-from amk.runtime.place import CPU_TARGET as CPU_TARGET
 from amk.runtime.place import checked_device, device_index, target_of
-from amk.runtime.place import device_target as device_target
 
 if TYPE_CHECKING:
     from amk.agents.agent import Objective, Proposal
@@ -28,8 +26,6 @@ if TYPE_CHECKING:
     from amk.synth.cache_flights import Flights
 
 __all__ = ["AutoMegaKernelGEMM", "Last", "build", "certify", "compile", "propose"]
-
-_device_index = device_index
 
 
 def build(problem: Problem, schedule: Schedule, target: Target | str) -> KernelDescriptor:

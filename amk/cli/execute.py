@@ -7,7 +7,7 @@ import math
 import os
 import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from amk.cli.output import clean, say, say_json, table
@@ -83,18 +83,17 @@ def run_operator(name: str, problem: Problem, *, device: str = "auto", seed: int
     """
     from amk import api
     from amk.cli.options import find_family
-    from amk.dsl.target import Target
+    from amk.runtime.place import device_index, target_of
 
-    family, index = find_family(name), api._device_index(_device(device))
-    target = Target.find(api.CPU_TARGET) if index is None else api.device_target(index)
-    kernel, sizes = api.proposed(problem, target), family.sizes(problem)
+    family, index = find_family(name), device_index(_device(device))
+    kernel, sizes = api.proposed(problem, target_of(index)), family.sizes(problem)
     if index is None:
         _refuse_hours(kernel, sizes)
     values = _random(kernel, sizes, seed)
     before = _copy(values)
     call = api.compile(kernel, device="cpu" if index is None else index)
     start = time.perf_counter()
-    _call(call, kernel, values)
+    call(**values)
     facts = {"operator": name, "executor": "cpu" if index is None else "cuda", "kernel": kernel.name}
     return facts | {"seconds": time.perf_counter() - start} | _compared(kernel, before, values)
 
@@ -173,7 +172,7 @@ def run_file(args: Namespace) -> int:
     call = amk.compile(kernel, device=_device(args.device))
     before = _copy(values)
     start = time.perf_counter()
-    _call(call, kernel, values)
+    call(**values)
     facts: dict[str, Any] = {"kernel": kernel.name, "executor": "cpu" if call.device is None else "cuda"}
     facts |= {"seconds": time.perf_counter() - start, "wrote": _save(values, outputs)}
     facts |= _compared(kernel, before, values)
@@ -278,32 +277,6 @@ def _sizes(kernel: Any, shapes: dict[str, tuple[int, ...]]) -> dict[str, int]:
             if getattr(term, "name", None):
                 out.setdefault(term.name, extent)
     return out
-
-
-def _call(call: Callable[..., None], kernel: Any, values: dict[str, Any]) -> None:
-    """Runs it where the arrays can go: on a GPU they are moved there and back."""
-    index = getattr(call, "device", None)
-    if index is None:
-        call(**values)
-        return
-    try:
-        import torch
-    except ImportError:
-        raise EnvironmentProblem(
-            "host arrays on a GPU need torch here", hint="--device cpu, or install torch"
-        ) from None
-    there: dict[str, Any] = {n: _moved(torch, v, index) if hasattr(v, "shape") else v for n, v in values.items()}
-    call(**there)
-    torch.cuda.synchronize()
-    for p in kernel.tensors:
-        if p.access != "read":
-            values[p.name][...] = there[p.name].cpu().numpy()
-
-
-def _moved(torch: Any, v: Any, index: int) -> Any:
-    """A copy on the GPU with the array's own strides."""
-    steps = tuple(s // v.itemsize for s in v.strides)
-    return torch.empty_strided(v.shape, steps, dtype=torch.from_numpy(v).dtype, device=index).copy_(torch.from_numpy(v))
 
 
 def _save(values: dict[str, Any], outputs: dict[str, str]) -> list[str]:

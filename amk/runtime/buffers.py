@@ -13,14 +13,14 @@ import warnings
 from collections.abc import Sequence
 from math import prod
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 
-from amk.dsl.types import nbytes
 from amk.errors import AmkError, LaunchError
 from amk.runtime.arrays import ArrayView
 from amk.runtime.device import driver, ensure_context
-from amk.runtime.extents import as_numpy
+from amk.runtime.extents import as_numpy, extent
 from amk.runtime.streams import relaxed_capture
 
 __all__ = ["DeviceBuffer", "allocate", "to_device", "to_host"]
@@ -41,6 +41,11 @@ class DeviceBuffer:
         """The buffer as a contiguous array, which keeps it alive."""
         strides = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
         return ArrayView(self.pointer, tuple(shape), tuple(strides), dtype, self.device, self, "cai")
+
+    def like(self, view: ArrayView) -> ArrayView:
+        """The buffer as the copy of a host array with the same strides, which keeps it alive."""
+        at = self.pointer + view.pointer - extent(view)[0]
+        return ArrayView(at, view.shape, view.strides, view.dtype, self.device, self, "cai")
 
     def close(self, stream: int | None = None) -> None:
         """Gives the memory back after the work now on `stream` (default: its own). A second close does nothing."""
@@ -88,12 +93,16 @@ def allocate(nbytes: int, device: int, stream: int) -> DeviceBuffer:
         return DeviceBuffer(api.alloc(nbytes), nbytes, device, stream, pooled=False)
 
 
-def to_device(view: ArrayView, device: int, stream: int) -> DeviceBuffer:
-    """A contiguous copy of a host array, in row-major order whatever its strides are."""
-    host = np.ascontiguousarray(as_numpy(view))
+def to_device(view: ArrayView, device: int, stream: int, *, packed: bool = True) -> DeviceBuffer:
+    """A copy of a host array, in row-major order whatever its strides are, or with those strides (`like` views it)."""
+    array = as_numpy(view)
+    host = array
+    if not array.flags.c_contiguous:
+        host, inner = _staged(view, packed)
+        inner[...] = array
     with ensure_context(device) as api:
         _not_captured(stream)
-        buffer = allocate(prod(view.shape) * nbytes(view.dtype), device, stream)
+        buffer = allocate(host.nbytes, device, stream)
         if buffer.nbytes:
             try:
                 api.copy_to_device(buffer.pointer, host.ctypes.data, buffer.nbytes, stream)
@@ -104,19 +113,30 @@ def to_device(view: ArrayView, device: int, stream: int) -> DeviceBuffer:
     return buffer
 
 
-def to_host(buffer: DeviceBuffer, view: ArrayView, stream: int) -> None:
-    """Copies a contiguous device array of `view`'s shape into the host array, honouring its strides, and waits."""
+def to_host(buffer: DeviceBuffer, view: ArrayView, stream: int, *, packed: bool = True) -> None:
+    """Copies what `to_device` made of `view` back into the host array, its elements alone, and waits."""
     target = as_numpy(view)
     if target.size == 0:
         return
-    direct = target.flags.c_contiguous
-    landing = target if direct else np.empty(target.shape, target.dtype)
+    landing, inner = (target, target) if target.flags.c_contiguous else _staged(view, packed)
     with ensure_context(buffer.device) as api:
         _not_captured(stream)
         api.copy_to_host(landing.ctypes.data, buffer.pointer, landing.nbytes, stream)
         api.sync_stream(stream)
-    if not direct:
-        target[...] = landing
+    if inner is not target:
+        target[...] = inner
+
+
+def _staged(view: ArrayView, packed: bool) -> tuple[Any, Any]:
+    """Host memory laid out as the device's copy, and the array in it."""
+    dtype = as_numpy(view).dtype
+    if packed:
+        made = np.empty(view.shape, dtype)
+        return made, made
+    low, high = extent(view)
+    flat = np.zeros((high - low) // dtype.itemsize, dtype)
+    steps = [s * dtype.itemsize for s in view.strides]
+    return flat, np.lib.stride_tricks.as_strided(flat[(view.pointer - low) // dtype.itemsize :], view.shape, steps)
 
 
 def _not_captured(stream: int) -> None:

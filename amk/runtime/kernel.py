@@ -144,16 +144,10 @@ class CompiledKernel:
         RUN.info("%s on cuda; %s were copied between host and device", self.kernel.name, ", ".join(views))
         handle, written = stream or 0, [p.name for p in self.kernel.tensors if p.access != "read"]
         with ExitStack() as held:
-            buffers = {n: held.enter_context(to_device(v, self.device, handle)) for n, v in views.items()}
-            moved = {n: buffers[n].array(v.shape, v.dtype) for n, v in views.items()}
-            for name, v in views.items():
-                apart = zip(v.shape, v.strides, moved[name].strides, strict=True)
-                if 0 not in v.shape and any(s != t for n, s, t in apart if n > 1):  # scalars say where elements lie
-                    message = f"argument {name!r} lies on the host with gaps between its elements"
-                    raise ArgumentError(message, hint="pass a contiguous copy, or an array on the GPU")
-            self._launch(moved, scalars, handle)
+            copies = {n: held.enter_context(to_device(v, self.device, handle, packed=False)) for n, v in views.items()}
+            self._launch({n: copies[n].like(v) for n, v in views.items()}, scalars, handle)
             for name in written:
-                to_host(buffers[name], views[name], handle)
+                to_host(copies[name], views[name], handle, packed=False)
 
     def _launch(self, views: dict[str, ArrayView], scalars: dict[str, Any], stream: object) -> None:
         from amk.runtime.device import ensure_context

@@ -11,11 +11,12 @@ import pytest
 from fake_driver import ExecutingDriver
 from fake_torch import Tensor, module
 
-from amk.api import AutoMegaKernelGEMM, compile, device_target
+from amk.api import AutoMegaKernelGEMM, compile
 from amk.errors import CompileError, LaunchError
 from amk.harness.samples import vector_add
 from amk.runtime import arrays, build, gemm_plan, streams
 from amk.runtime import device as devices
+from amk.runtime.place import device_target
 from amk.synth.cache import Cache, CacheWarning, Entry
 
 RNG = np.random.default_rng(4)
