@@ -105,3 +105,4 @@ class InternalError(AmkError):
     """Our own fault."""
 
     exit_code = 4
+    code = "AMK900"

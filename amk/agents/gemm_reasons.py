@@ -29,8 +29,7 @@ def _tile(p: Gemm, s: GemmSchedule, target: Target) -> dict[str, str]:
 
 
 def _copies(p: Gemm, s: GemmSchedule, target: Target) -> dict[str, str]:
-    bytes_ = 4 * s.slots * (s.bk + s.pad) * (s.bm + s.bn)
-    room = f"up to {bytes_:,} of {target.architecture.shared_optin:,} shared bytes"
+    room = f"up to {s.shared_bytes:,} of {target.architecture.shared_optin:,} shared bytes"
     return {
         "vec_width": f"rows, pitches and bases of this problem are multiples of {p.vector()} elements"
         + ("" if s.vec_width == p.vector() else f"; {s.vec_width} is what the tile's threads divide into"),

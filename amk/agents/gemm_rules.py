@@ -42,11 +42,6 @@ SPLITS, GROUPS = (2, 4, 8, 16, 32, 64), (16, 8, 4, 2)
 LEAST_STEPS = 4  # of a block that shares its k: fewer are mostly start and end
 
 
-def shared_bytes(s: GemmSchedule) -> int:
-    """Bytes of both rings."""
-    return 4 * s.slots * (s.bm + s.bn) * s.bk + 4 * s.slots * s.pad * (s.bm + s.bn)
-
-
 def registers(s: GemmSchedule) -> int:
     """Accumulators, fragments (A in two groups of rows) and addresses, per thread."""
     rows = min(s.tm, 4)
@@ -60,8 +55,8 @@ def misfit(s: GemmSchedule, target: Target) -> str:
         return fault
     if s.threads > arch.max_threads_per_block:
         return f"{s.threads} threads per block exceed {arch.max_threads_per_block} of {arch.name}"
-    if shared_bytes(s) > arch.shared_optin:
-        return f"{shared_bytes(s):,} bytes of shared memory exceed {arch.shared_optin:,} of {arch.name}"
+    if s.shared_bytes > arch.shared_optin:
+        return f"{s.shared_bytes:,} bytes of shared memory exceed {arch.shared_optin:,} of {arch.name}"
     limit = max_registers(target, s.threads)
     if registers(s) > limit:
         return f"about {registers(s)} registers per thread exceed {limit} of {arch.name} at {s.threads} threads"
@@ -94,7 +89,7 @@ def cost(p: Gemm, s: GemmSchedule, target: Target) -> Cost:
     """The model's prediction for a schedule that fits."""
     sms, clock = target.sms or DEFAULT_SMS, target.clock_hz or DEFAULT_CLOCK
     bandwidth = target.bandwidth or DEFAULT_BANDWIDTH
-    blocks = max(1, occupancy(target, s.threads, registers(s), shared_bytes(s)).blocks_per_sm)
+    blocks = max(1, occupancy(target, s.threads, registers(s), s.shared_bytes).blocks_per_sm)
     tiles = cdiv_int(p.m, s.bm) * cdiv_int(p.n, s.bn) * p.batch * s.split_k
     steps = cdiv_int(cdiv_int(p.k, s.bk), s.split_k) + 1  # prologue and epilogue count as a step
     busy = max(1, min(blocks, cdiv_int(tiles, sms)))  # blocks that share an SM hide each other's latency

@@ -234,8 +234,7 @@ def _value(name: str, text: str) -> Any:
         if os.path.exists(text) and not os.path.isfile(text):  # a pipe would be waited for, a device never ends
             raise ValueError("it is no plain file")
         found = np.load(text, allow_pickle=False)
-    # Damaged headers and archives come out of NumPy and zipfile as many kinds of errors, MemoryError among them.
-    except Exception as fault:
+    except Exception as fault:  # a damaged file comes out of NumPy and zipfile as many kinds, MemoryError among them
         why = fault.strerror if isinstance(fault, OSError) and fault.strerror else str(fault) or type(fault).__name__
         raise InputError(f"--arg {name}: cannot read {text}: {why}", hint="give a number or a .npy file") from None
     if not isinstance(found, np.ndarray):

@@ -226,18 +226,9 @@ def build(kernel: KernelDescriptor, target: Target | None) -> Built:
 def built_table(found: Sequence[Built]) -> str:
     """What was built, a line a target; then where a binary falls behind its certificate."""
     heads = (
-        "target",
-        "registers",
-        "estimate",
-        "at most",
-        "spill B",
-        "shared B",
-        "threads",
-        "blocks/SM",
-        "occupancy",
-        "limit",
-        "cubin B",
-    )
+        "target", "registers", "estimate", "at most", "spill B", "shared B", "threads", "blocks/SM", "occupancy",
+        "limit", "cubin B",
+    )  # fmt: skip
     rows = [
         (b.target, b.registers, min(b.estimated_registers, b.assumed_registers), b.assumed_registers, b.spill_bytes,
          b.shared_bytes, b.threads, b.blocks_per_sm, f"{b.occupancy:.0%}", b.limited_by, b.cubin_bytes)

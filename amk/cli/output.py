@@ -83,9 +83,7 @@ def fault_of_ours(fault: BaseException) -> AmkError:
         raise fault
     place = _write_report(fault)
     hint = f"send {place} with the command you ran" if place else "run again with AMK_DEBUG=1"
-    said = InternalError(f"this is a fault of amk itself: {type(fault).__name__}: {clean(str(fault), 300)}", hint=hint)
-    said.code = "AMK900"  # type: ignore[attr-defined]
-    return said
+    return InternalError(f"this is a fault of amk itself: {type(fault).__name__}: {clean(str(fault), 300)}", hint=hint)
 
 
 def report_fault(fault: BaseException) -> int:

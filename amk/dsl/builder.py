@@ -70,7 +70,8 @@ class Loop:
 
     def __getattr__(self, name: str) -> Expr:
         try:
-            return self.__dict__["carried"][name]  # type: ignore[no-any-return]
+            found: Expr = self.__dict__["carried"][name]
+            return found
         except KeyError:
             raise AttributeError(f"the loop carries no {name!r}") from None
 

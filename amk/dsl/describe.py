@@ -237,8 +237,8 @@ def _lanes(kernel: KernelDescriptor, ref: Elem, warp: Warp) -> list[int] | None:
         address = _address(kernel, kernel.resolve(ref))
     except (ValueError, TypeError, AssertionError, KeyError):  # a descriptor that `amk check` would refuse
         return None
-    found = [_value(address, lane) for lane in warp]
-    return None if None in found else found  # type: ignore[return-value]
+    found = [at for lane in warp if (at := _value(address, lane)) is not None]
+    return found if len(found) == len(warp) else None
 
 
 def _address(kernel: KernelDescriptor, ref: Elem) -> Expr:
@@ -246,10 +246,10 @@ def _address(kernel: KernelDescriptor, ref: Elem) -> Expr:
     if isinstance(d, Buffer):
         return offset(d.shape, d.layout, ref.index) * nbytes(d.dtype)
     assert isinstance(d, Param)
-    total: Any = 0
+    total: Expr = Const(0)
     for i, step in zip(ref.index, kernel.strides_of(d), strict=True):
         total = i * step + total
-    return total * nbytes(d.dtype)  # type: ignore[no-any-return]
+    return total * nbytes(d.dtype)
 
 
 def _warp(kernel: KernelDescriptor) -> Warp:

@@ -15,8 +15,8 @@ from amk.dsl.instructions.pure import PURE
 
 __all__ = [
     "BUILTINS", "FUNCTIONS", "Apply", "Const", "Elem", "Expr", "ExprError", "ExprLike", "Var", "apply", "as_expr",
-    "both", "cdiv", "eq", "has_elements", "maximum", "minimum", "names", "ne", "negate", "parts", "select", "subst",
-    "subterms",
+    "both", "cdiv", "eq", "has_elements", "integers", "maximum", "minimum", "names", "ne", "negate", "parts", "select",
+    "subst", "subterms",
 ]  # fmt: skip
 
 BUILTINS = ("t", "bx", "by", "bz", "gx", "gy", "gz", "rank")  # thread, block, grid size, rank in the cluster
@@ -60,11 +60,13 @@ class Expr:
         raise TypeError(f"'{self}' has no truth value while a kernel is built; use select(...) or `with k.when(...)`")
 
     def __str__(self) -> str:
-        if self._text is None:
+        text = self._text
+        if text is None:
             from amk.dsl.text import show
 
-            _set(self, "_text", show(self))
-        return self._text  # type: ignore[return-value]
+            text = show(self)
+            _set(self, "_text", text)
+        return text
 
     def __repr__(self) -> str:
         return f"<{self}>"
@@ -240,20 +242,21 @@ def apply(op: str, *args: ExprLike) -> Expr:
     if op in ("and", "or"):
         return _fold_logic(op, a)
     left, right = a[0], a[-1]
-    if len(a) == 2 and op in FOLD and _is_int(left) and _is_int(right):
-        return _fold_ints(op, a)
+    if len(a) == 2 and op in FOLD and (ints := integers(left, right)) is not None:
+        return _fold_ints(op, *ints)
     simpler = _neutral(op, left, right)
     return Apply(op, a) if simpler is None else simpler
 
 
-def _is_int(e: Expr) -> bool:
-    return type(e) is Const and type(e.value) is int
+def integers(*terms: Expr) -> tuple[int, ...] | None:
+    """The values of terms that are integer constants; None where one is none."""
+    found = [e.value for e in terms if type(e) is Const and type(e.value) is int]
+    return tuple(found) if len(found) == len(terms) else None
 
 
-def _fold_ints(op: str, a: tuple[Expr, ...]) -> Expr:
-    x, y = a[0].value, a[1].value  # type: ignore[attr-defined]
+def _fold_ints(op: str, x: int, y: int) -> Expr:
     if (op in ("//", "%", "cdiv") and y <= 0) or (op in ("<<", ">>") and not 0 <= y < 63):
-        return Apply(op, a)  # left standing: the harness says what is wrong with it
+        return Apply(op, (Const(x), Const(y)))  # left standing: the harness says what is wrong with it
     return Const(FOLD[op](x, y))
 
 

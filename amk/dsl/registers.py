@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from math import ceil, prod
 
-from amk.dsl.expr import Apply, Const, Elem, Expr, Var, names, subterms
+from amk.dsl.expr import Apply, Const, Elem, Expr, Var, integers, names, subterms
 from amk.dsl.kernel import KernelDescriptor, children, expressions
 from amk.dsl.nodes import Buffer, For, Load, Param, Statement
 from amk.dsl.occupancy import max_registers
@@ -277,9 +277,8 @@ class _Uses:
 # --------------------------------------------------------------------------------------------------------------- terms
 def _trips(s: For) -> int | None:
     """Iterations of a loop with constant bounds."""
-    bounds = [e.value for e in (s.lo, s.hi, s.step) if isinstance(e, Const)]
-    lo, hi, step = bounds if len(bounds) == 3 else (0, 0, 0)
-    return len(range(int(lo), int(hi), int(step))) if step else None
+    bounds = integers(s.lo, s.hi, s.step)
+    return len(range(*bounds)) if bounds is not None and bounds[2] else None
 
 
 def _summed(products: Iterator[tuple[Expr, Expr]]) -> Terms:

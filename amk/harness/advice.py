@@ -15,7 +15,7 @@ from functools import lru_cache, wraps
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from amk.dsl.expr import Const, Expr, Var, apply, has_elements, names, subst
+from amk.dsl.expr import Const, Expr, Var, apply, has_elements, integers, names, subst
 from amk.dsl.kernel import children
 from amk.dsl.layout import linear as dot
 from amk.dsl.nodes import Buffer, Param, Statement
@@ -228,10 +228,10 @@ def _last(p: Program, tables: Tables, s: Shared) -> int:
     ranges: list[range] = []
     variables = [x for x in s.loops if x.var in names(e)]
     for loop in variables:
-        bounds = [p.inline(x) for x in (loop.lo, loop.hi, loop.step)]
-        if not all(isinstance(x, Const) for x in bounds):
+        bounds = integers(*(p.inline(x) for x in (loop.lo, loop.hi, loop.step)))
+        if bounds is None:
             raise Unsupported("a loop over a size")
-        ranges.append(range(*(int(x.value) for x in bounds)))  # type: ignore[attr-defined]
+        ranges.append(range(*bounds))
     used = [x.var for x in variables]
     tops = (max(tables.column(dict(zip(used, at, strict=True)), e)) for at in product(*ranges))
     return max((top + s.operand.width for top in tops), default=0)

@@ -9,6 +9,7 @@ Lemma used throughout: an index tuple in bounds in each dimension is in bounds a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from amk.dsl.expr import Apply, Const, Elem, Expr, Var, apply, has_elements, names, subst
@@ -190,11 +191,11 @@ class Prover:
         text = f"not proved: {claim} ({message} is neither shown nor excluded)"
         self.findings.append(Finding(code, pointer, text, "undecided", {}, hint))
 
-    def shown(self, model: object) -> dict[str, int]:
+    def shown(self, model: Mapping[str, int]) -> dict[str, int]:
         """The values of a model by the names of the program: loop variables computed, proof variables left out."""
         from amk.dsl.evaluate import function_of
 
-        values = dict(model)  # type: ignore[call-overload]
+        values = dict(model)
         out = {n: v for n, v in values.items() if "#" not in n}
         for name, e in self.env.items():
             if any("#" in n for n in names(e)) and names(e) <= values.keys() and name in self.loops:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from amk.dsl.expr import Const, Elem, Expr, apply, has_elements, subterms
 from amk.dsl.instructions import ROWS
 from amk.dsl.kernel import children
-from amk.dsl.nodes import Call, For, Let, Load, Statement, Store
+from amk.dsl.nodes import Buffer, Call, For, Let, Load, Param, Statement, Store
 from amk.dsl.types import nbytes
 from amk.harness.access import Access, check_access, check_strides
 from amk.harness.arithmetic import Arithmetic
@@ -100,8 +100,9 @@ class Walk:
             self.elements(i, at)
         full = self.kernel.resolve(ref)
         d = self.kernel.declarations[full.buffer]
-        width = width or max(1, size // nbytes(d.dtype) if size else 1)  # type: ignore[union-attr]
-        check_access(self.p, Access(ref, full, width, max(align, width * nbytes(d.dtype)), what, at))  # type: ignore[union-attr]
+        assert isinstance(d, (Param, Buffer))
+        width = width or max(1, size // nbytes(d.dtype) if size else 1)
+        check_access(self.p, Access(ref, full, width, max(align, width * nbytes(d.dtype)), what, at))
 
     def elements(self, e: Expr, at: str) -> None:
         """The register elements that a value reads."""

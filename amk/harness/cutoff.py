@@ -71,8 +71,8 @@ class Aspect(NamedTuple):
     """One thing that the walk asks of sizes and blocks: who passes a condition, a trip count, or an address."""
 
     turns: Turns
-    at: Callable[[Env], Hashable]
-    grows: bool = False  # whether more threads can only show more faults; `at` gives sets of threads
+    at: Callable[[Env], Any]  # hashable; where it grows, a tuple of sets of threads
+    grows: bool = False  # whether more threads can only show more faults
 
 
 def samples(p: Program, rings: Rings) -> Iterator[Env]:
@@ -140,7 +140,7 @@ def _classes(p: Program, reader: Reader, group: frozenset[str], found: list[Aspe
     kept: dict[tuple[Hashable, ...], list[tuple[tuple[Any, ...], Env]]] = {}
     for env in sorted(_values(p, reader, group, mine), key=lambda env: _order(p, env)):
         same = tuple([a.at(env) for a in mine if not a.grows])
-        more = tuple([m for a in mine if a.grows for m in a.at(env)])  # type: ignore[attr-defined]
+        more = tuple([m for a in mine if a.grows for m in a.at(env)])
         others = kept.setdefault(same, [])
         if not any(_within(more, held) for held, _ in others):
             others[:] = [(held, e) for held, e in others if not _within(held, more)] + [(more, env)]

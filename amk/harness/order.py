@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from amk.dsl.expr import Expr
-from amk.dsl.kernel import walk
+from amk.dsl.kernel import KernelDescriptor, walk
 from amk.dsl.nodes import Statement
 from amk.harness.cutoff import samples
 from amk.harness.diagnostics import Obligation
@@ -54,8 +54,7 @@ def simulate(ctx: Context) -> OrderResult:
     """Walks every sample until one is faulty; smaller sizes come first, so the counterexample is small."""
     result = OrderResult()
     try:
-        p = ctx.program
-        _walk_all(p, result)
+        _walk_all(ctx.program, result)
     except Unsupported as e:
         if result.faults or (why := _wrong_for_more(ctx)) is not None:
             said = f"outside what the ordering check decides: {e.message}" + ("" if result.faults else why or "")
@@ -64,7 +63,7 @@ def simulate(ctx: Context) -> OrderResult:
         message = f"outside what the ordering check decides: {e or type(e).__name__}"
         result.add(Fault("AMK008", "", message))
     if not result.faults:
-        ctx.obligations += _shown(p)
+        ctx.obligations += _shown(ctx.kernel)
     return result
 
 
@@ -90,14 +89,14 @@ def _wrong_for_more(ctx: Context) -> str | None:
     return f"; and if that may be any number: {result.faults[0].message}" if result.faults else None
 
 
-def _shown(p: Program) -> Iterator[Obligation]:
+def _shown(kernel: KernelDescriptor) -> Iterator[Obligation]:
     """What a walk without a fault shows, for all sizes by the cutoff."""
 
     def claim(code: str, text: str) -> Obligation:
         return Obligation(code, "", text, "enumeration")
 
-    kinds = {s.kind for _, s in p.statements}
-    for b in p.kernel.buffers:
+    kinds = {s.kind for _, s in walk(kernel.body)}
+    for b in kernel.buffers:
         if b.space == "shared":
             yield claim("AMK202", f"every access to '{b.name}' is inside it")
             yield claim("AMK206", f"every element of '{b.name}' is written before it is read")

@@ -13,7 +13,7 @@ from itertools import product
 from math import gcd
 
 from amk.dsl.evaluate import function_of
-from amk.dsl.expr import Apply, Const, Expr, Var, has_elements, names
+from amk.dsl.expr import Apply, Const, Expr, Var, has_elements, integers, names
 from amk.dsl.nodes import Param
 from amk.harness.columns import Tables
 from amk.harness.coverage import Site, linear, rebuilt
@@ -74,8 +74,8 @@ def _loops(p: Program, s: Site) -> tuple[dict[str, range], dict[str, Expr]] | No
         bounds = [p.inline(e) for e in (loop.lo, loop.hi, loop.step)]
         if loop.until is not None:
             return None
-        if all(isinstance(e, Const) for e in bounds):
-            constant[loop.var] = range(*(int(e.value) for e in bounds))  # type: ignore[attr-defined]
+        if (ints := integers(*bounds)) is not None:
+            constant[loop.var] = range(*ints)
         elif (bounds[0], bounds[2]) == (Const(0), Const(1)) and "t" not in names(bounds[1]):
             walks[loop.var] = bounds[1]
         else:

@@ -10,13 +10,14 @@ Source: quasi-affine terms as in Feautrier, "Dataflow analysis of array and scal
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from fractions import Fraction
 from itertools import product
 from math import ceil, floor, gcd, lcm
 from typing import NamedTuple
 
 from amk.dsl.expr import COMPARISONS, Apply, Const, Elem, Expr, Var, names, subterms
+from amk.dsl.nodes import For
 from amk.harness.affine import CASTS, Facts
 from amk.harness.events import BLOCKS, GRID, Env, Program, Unsupported
 from amk.harness.intervals import combine
@@ -123,15 +124,14 @@ class Reader:
         self.into, self.pointer = Turns(), ""
         self.term: Expr = Const(0)
 
-    def _range(self, s: object) -> None:
+    def _range(self, s: For) -> None:
         """The values of a loop's variable where its bounds depend on the thread and other loops alone."""
-        lo, hi, step = (self.p.inline(e) for e in (s.lo, s.hi, s.step))  # type: ignore[attr-defined]
-        var: str = s.var  # type: ignore[attr-defined]
+        lo, hi, step = (self.p.inline(e) for e in (s.lo, s.hi, s.step))
         if not (names(lo) | names(hi) | names(step)) & (self.outer | self.rings.moving):
             least, most = self.local.interval(lo)[0], self.local.interval(hi)[1]
-            self.local.ranges[var] = least, max(least, most - 1)
-            if var in self.p.thread_loops and isinstance(step, Const) and int(step.value) > 0:
-                self.local.ranges[var + "#"] = 0, max(0, -(-(most - least) // int(step.value)))
+            self.local.ranges[s.var] = least, max(least, most - 1)
+            if s.var in self.p.thread_loops and isinstance(step, Const) and int(step.value) > 0:
+                self.local.ranges[s.var + "#"] = 0, max(0, -(-(most - least) // int(step.value)))
 
     # -- what is asked ----------------------------------------------------------------------------------------------
     def condition(self, e: Expr, pointer: str = "") -> Turns:
@@ -167,13 +167,12 @@ class Reader:
         """Whether the grid has a block."""
         e = self.grid["g" + block[1]]
         self._start(e, "")
-        divided = isinstance(e, Apply) and e.op in ("cdiv", "//") and isinstance(e.args[1], Const)
-        if (
-            isinstance(e, Apply) and divided
-        ):  # block < x // d where d * (block + 1) <= x, and < cdiv(x, d) where d * block < x
-            self._compared(Apply("<", (e.args[1] * (Var(block) + (e.op == "//")), e.args[0] + (e.op == "//"))))
-        else:
-            self._compared(Apply("<", (Var(block), e)))
+        term = Apply("<", (Var(block), e))
+        if isinstance(e, Apply) and e.op in ("cdiv", "//") and isinstance(e.args[1], Const):
+            # block < x // d where d * (block + 1) <= x, and block < cdiv(x, d) where d * block < x
+            whole = int(e.op == "//")
+            term = Apply("<", (e.args[1] * (Var(block) + whole), e.args[0] + whole))
+        self._compared(term)
         return self.into
 
     def _start(self, e: Expr, pointer: str) -> None:
@@ -270,11 +269,6 @@ class Reader:
         if len(found) > _CASES:
             raise self._refuse(f"more than {_CASES} cases of min, max and select: name fewer of them in one term")
         return list(found.values())
-
-    def _hashable(
-        self, forms: Iterable[_Form]
-    ) -> Iterator[tuple[tuple[tuple[str, Fraction], ...], Fraction, Fraction]]:
-        return ((tuple(sorted(f.by.items())), f.lo, f.hi) for f in forms)
 
     def _variable(self, name: str) -> _Form:
         if name in self.rings.moving:

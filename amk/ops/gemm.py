@@ -171,10 +171,11 @@ def _tensors(
 
     def tensor(name: str, rows: Expr, cols: Expr, ld: int, access: Any, multiple: int) -> Handle:
         step = pitch(f"ld{name.lower()}", ld, multiple)
-        shape, strides = (rows, cols), (step, Const(1))
+        shape: tuple[Expr, ...] = (rows, cols)
+        strides: tuple[Expr, ...] = (step, Const(1))
         if batch is not None:
             lead = k.scalar(f"batch_{name.lower()}", "i64", min=0, max=2**40, multiple_of=multiple)
-            shape, strides = (batch, *shape), (lead, *strides)  # type: ignore[assignment]
+            shape, strides = (batch, *shape), (lead, *strides)
         return k.tensor(name, "f32", shape, strides=strides, access=access, align=4 * multiple)
 
     a, b, c = p.leading

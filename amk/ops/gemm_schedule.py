@@ -127,6 +127,11 @@ class GemmSchedule(Schedule):
         """Threads of a block."""
         return 32 * self.warps[0] * self.warps[1]
 
+    @property
+    def shared_bytes(self) -> int:
+        """The most bytes of shared memory that both rings take (pad lies in tiles whose k runs contiguously alone)."""
+        return 4 * self.slots * (self.bm + self.bn) * (self.bk + self.pad)
+
     def fault(self) -> str:
         """Why the choices do not make a kernel, or ''."""
         if self.bm % (4 * self.tm) or self.bn % (8 * self.tn):

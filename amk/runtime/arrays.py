@@ -102,7 +102,7 @@ def _offers(obj: object, protocol: str, name: str) -> bool:
     """Whether it has the attribute; asking may run the object's own code."""
     try:
         return hasattr(obj, protocol)
-    except Exception as cause:
+    except Exception as cause:  # the object's own code ran
         raise ArgumentError(f"{name} does not give its {protocol}: {cause!r}") from cause
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
-from amk.dsl.expr import Apply, Const, Expr, names, subst, subterms
+from amk.dsl.expr import Apply, Const, Expr, integers, names, subst, subterms
 from amk.dsl.kernel import KernelDescriptor, expressions, walk
 from amk.dsl.nodes import Param
 from amk.ops import REGISTRY
@@ -116,9 +116,10 @@ def _turns(kernel: KernelDescriptor) -> dict[str, int]:
 
 
 def _blocks(kernel: KernelDescriptor, sizes: dict[str, int]) -> Any:
-    if not _fixed(kernel):
+    grid = integers(*kernel.grid3)
+    if grid is None:
         return "all"
-    x, y, z = (g.value for g in kernel.grid3)  # type: ignore[attr-defined]
+    x, y, z = grid
     return [
         (i, j, k) for i in sorted({0, x // 2, x - 1}) for j in sorted({0, y // 2, y - 1}) for k in range(min(z, 64))
     ]

@@ -9,6 +9,7 @@ import contextlib
 import os
 from functools import lru_cache
 from operator import index
+from typing import SupportsIndex
 
 from amk.dsl.target import Target
 from amk.errors import ArgumentError, EnvironmentProblem
@@ -29,9 +30,9 @@ def checked_device(device: object) -> str | int:
             return device
         if word == "cuda" and colon and number.isascii() and number.isdigit() and len(number) < 10:
             return int(number)
-    elif not isinstance(device, bool):
-        with contextlib.suppress(TypeError):  # a float, None, an array
-            found = index(device)  # type: ignore[arg-type]
+    elif isinstance(device, SupportsIndex) and not isinstance(device, bool):
+        with contextlib.suppress(TypeError):  # an array
+            found = index(device)
             if found >= 0:
                 return found
     raise ArgumentError(f"unknown device {device!r:.60}", hint="'auto', 'cpu', 'cuda', 'cuda:N' or the index of a GPU")
