@@ -25,21 +25,27 @@ from amk.dsl.expr import Elem, Expr, ExprLike, Var, as_expr
 from amk.dsl.kernel import KernelDescriptor, Origin
 from amk.dsl.layout import Layout
 from amk.dsl.nodes import (
+    Arrive,
     Assume,
     Atomic,
+    Barrier,
     Buffer,
     Call,
     Carry,
     Commit,
+    Fence,
     For,
     If,
     Let,
     Load,
     Node,
     Param,
+    Role,
     Statement,
     Store,
     Sync,
+    Team,
+    TensorMap,
     Wait,
 )  # fmt: skip
 from amk.dsl.types import Access, Queue, Scope
@@ -88,13 +94,19 @@ class KernelBuilder:
 
     t, bx, by, bz = Var("t"), Var("bx"), Var("by"), Var("bz")
     gx, gy, gz = Var("gx"), Var("gy"), Var("gz")
+    rank = Var("rank")
 
-    def __init__(self, name: str, *, target: str, threads: int, min_blocks: int = 1, spill_bytes: int = 0) -> None:
-        self.name, self.target, self.threads = name, target, threads
+    def __init__(
+        self, name: str, *, target: str, threads: int, cluster: int = 1, min_blocks: int = 1, spill_bytes: int = 0
+    ) -> None:
+        self.name, self.target, self.threads, self.cluster = name, target, threads, cluster
         self.min_blocks, self.spill_bytes = min_blocks, spill_bytes
         self._params: list[Param] = []
+        self._maps: list[TensorMap] = []
+        self._barriers: list[Barrier] = []
         self._buffers: list[Buffer] = []
         self._stack: list[list[Statement]] = [[]]
+        self._roles: list[list[Role]] = []
         self._used: dict[str, int] = {}
 
     # -- declarations -----------------------------------------------------------------------------------------------
@@ -132,6 +144,21 @@ class KernelBuilder:
         """An array in registers, private to the thread."""
         return self._buffer("register", name, dtype, shape, None, 16)
 
+    def tensormap(
+        self, name: str, tensor: Handle, box: Sequence[int], *, swizzle: int = 0, fill: Literal["zero", "nan"] = "zero"
+    ) -> Handle:
+        """A TMA view of a tensor: boxes of `box` elements, swizzled over `swizzle` bytes in shared memory."""
+        fields = {"tensor": tensor.name, "box": tuple(box), "swizzle": swizzle, "fill": fill}
+        m = _make(TensorMap, name=self._fresh(name), **fields)
+        self._maps.append(m)
+        return Handle(m.name, m.box)
+
+    def barrier(self, name: str, *, slots: int = 1, count: int = 1) -> Handle:
+        """An array of mbarriers, each completing a phase after `count` arrivals."""
+        b = _make(Barrier, name=self._fresh(name), slots=slots, count=count)
+        self._barriers.append(b)
+        return Handle(b.name, (b.slots,))
+
     def _buffer(
         self, space: str, name: str, dtype: str, shape: Sequence[int], layout: Layout | None, align: int
     ) -> Handle:
@@ -155,14 +182,15 @@ class KernelBuilder:
         return Handle(n)
 
     def load(
-        self, dst: Elem, src: Elem, *, width: int = 1, when: ExprLike | None = None, other: ExprLike | None = None
-    ) -> None:
-        """Registers := memory."""
-        self._add(Load, dst=dst, src=src, width=width, when=when, other=other)
+        self, dst: Elem, src: Elem, *, width: int = 1, when: ExprLike | None = None, other: ExprLike | None = None,
+        peer: ExprLike | None = None,
+    ) -> None:  # fmt: skip
+        """Registers := memory; `peer` is the rank of the block whose shared memory it is."""
+        self._add(Load, dst=dst, src=src, width=width, when=when, other=other, peer=peer)
 
-    def store(self, dst: Elem, *values: ExprLike) -> None:
-        """Memory or a register := values."""
-        self._add(Store, dst=dst, values=tuple(map(as_expr, values)))
+    def store(self, dst: Elem, *values: ExprLike, peer: ExprLike | None = None) -> None:
+        """Memory or a register := values; `peer` is the rank of the block whose shared memory it is."""
+        self._add(Store, dst=dst, values=tuple(map(as_expr, values)), peer=peer)
 
     def atomic(self, op: Literal["add", "min", "max"], dst: Elem, value: ExprLike) -> None:
         """A relaxed atomic update."""
@@ -172,17 +200,33 @@ class KernelBuilder:
         """One instruction of the table."""
         self._add(Call, row=row, refs=refs, args={k: as_expr(v) for k, v in args.items()})
 
-    def sync(self, scope: Scope = "block") -> None:
-        """A barrier."""
-        self._add(Sync, scope=scope)
+    # -- order ------------------------------------------------------------------------------------------------------
+    def sync(
+        self, scope: Scope = "block", *, part: Literal["both", "arrive", "wait"] = "both", id: int = 0,
+        threads: int = 0, relaxed: bool = False,
+    ) -> None:  # fmt: skip
+        """A barrier, or one half of it."""
+        self._add(Sync, scope=scope, part=part, id=id, threads=threads, relaxed=relaxed)
+
+    def fence(self, what: Literal["async", "mbarrier_init", "wgmma"]) -> None:
+        """Orders proxies, mbarrier initialisation or registers of wgmma."""
+        self._add(Fence, what=what)
 
     def commit(self, queue: Queue = "cp_async") -> None:
         """Closes the open group."""
         self._add(Commit, queue=queue)
 
-    def wait(self, queue: Queue = "cp_async", *, pending: int = 0) -> None:
-        """Waits until at most `pending` groups are unfinished."""
-        self._add(Wait, queue=queue, pending=pending)
+    def wait(self, queue: Queue = "cp_async", *, pending: int = 0, read: bool = False) -> None:
+        """Waits until at most `pending` groups are unfinished; `read`: until their sources have been read."""
+        self._add(Wait, queue=queue, pending=pending, read=read)
+
+    def arrive(self, barrier: Elem, *, bytes: ExprLike | None = None, peer: ExprLike | None = None) -> None:
+        """Arrives on an mbarrier and expects `bytes` more; `peer` is the rank of the block whose mbarrier it is."""
+        self._add(Arrive, barrier=barrier, bytes=bytes, peer=peer)
+
+    def wait_phase(self, barrier: Elem, parity: ExprLike) -> None:
+        """Waits until the phase of this parity of an mbarrier is over."""
+        self._add(Wait, barrier=barrier, parity=as_expr(parity))
 
     def assume(self, fact: ExprLike) -> None:
         """A fact about the input that the launcher checks."""
@@ -196,6 +240,24 @@ class KernelBuilder:
         yield
         body = tuple(self._stack.pop())
         self._stack[-1].append(_make(If, cond=as_expr(cond), body=body, at=at))
+
+    @contextmanager
+    def team(self) -> Iterator[None]:
+        """Splits the block: inside, `with k.role(first, end)` says what the warps first <= warp < end do."""
+        at = _place()
+        self._roles.append([])
+        yield
+        self._stack[-1].append(_make(Team, roles=tuple(self._roles.pop()), at=at))
+
+    @contextmanager
+    def role(self, first: int, end: int, *, registers: int | None = None) -> Iterator[None]:
+        """One role of the team around it; `registers` is what a thread of it may hold."""
+        if not self._roles:
+            raise DescriptorError("a role stands in a team", hint="write `with k.team():` around it")
+        self._stack.append([])
+        yield
+        role = _make(Role, warps=(first, end), registers=registers, body=tuple(self._stack.pop()))
+        self._roles[-1].append(role)
 
     @contextmanager
     def loop(
@@ -232,9 +294,10 @@ class KernelBuilder:
     def finish(self, *, grid: Sequence[ExprLike], origin: Origin | None = None) -> KernelDescriptor:
         """The frozen descriptor."""
         made: KernelDescriptor = _make(
-            KernelDescriptor, name=self.name, target=self.target, threads=self.threads, min_blocks=self.min_blocks,
-            spill_bytes=self.spill_bytes, grid=tuple(map(as_expr, grid)), params=tuple(self._params),
-            buffers=tuple(self._buffers), body=tuple(self._stack[0]), origin=origin,
+            KernelDescriptor, name=self.name, target=self.target, threads=self.threads, cluster=self.cluster,
+            min_blocks=self.min_blocks, spill_bytes=self.spill_bytes, grid=tuple(map(as_expr, grid)),
+            params=tuple(self._params), maps=tuple(self._maps), buffers=tuple(self._buffers),
+            barriers=tuple(self._barriers), body=tuple(self._stack[0]), origin=origin,
         )  # fmt: skip
         return made
 

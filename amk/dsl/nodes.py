@@ -46,13 +46,18 @@ class Param(Node):
 
 
 class TensorMap(Node):
-    """A TMA view of a tensor: the box that one copy moves, and the swizzle it lands in."""
+    """A TMA view of a tensor: the box that one copy moves, the swizzle it lands in, and what is read outside.
+
+    `box` counts elements, one extent a dimension of the tensor, the last one contiguous. `m[i, j]` names the box that
+    starts at (i, j); what of it lies outside the tensor reads as `fill` and is not written.
+    """
 
     kind: Literal["tensormap"] = "tensormap"
     name: Name
     tensor: Name
-    box: tuple[Extent, ...]
+    box: Annotated[tuple[Extent, ...], Field(min_length=1, max_length=5)]
     swizzle: Literal[0, 32, 64, 128] = 0
+    fill: Literal["zero", "nan"] = "zero"
 
 
 class Buffer(Node):
@@ -68,12 +73,12 @@ class Buffer(Node):
 
 
 class Barrier(Node):
-    """An array of mbarriers, each completing a phase after `count` arrivals."""
+    """An array of mbarriers; a phase of one completes after `count` arrivals and the bytes they expect."""
 
     kind: Literal["barrier"] = "barrier"
     name: Name
-    slots: Extent
-    count: Extent
+    slots: Annotated[int, whole(1, 1 << 12)] = 1
+    count: Annotated[int, whole(1, (1 << 20) - 1)] = 1
 
 
 # --------------------------------------------------------------------------------------------------------- statements
@@ -95,7 +100,8 @@ class Let(Node):
 class Load(Node):
     """Registers `dst` := `width` elements of global or shared `src` along the last dimension.
 
-    Where `when` does not hold nothing is read and `other` is used.
+    Where `when` does not hold nothing is read and `other` is used. `peer` is the rank of the block of the cluster whose
+    shared memory is read.
     """
 
     kind: Literal["load"] = "load"
@@ -104,15 +110,20 @@ class Load(Node):
     width: Width = 1
     when: Ex | None = None
     other: Ex | None = None
+    peer: Ex | None = None
     at: Place | None = None
 
 
 class Store(Node):
-    """`dst` := the values, one an element along the last dimension (a register `dst` is an assignment)."""
+    """`dst` := the values, one an element along the last dimension (a register `dst` is an assignment).
+
+    `peer` is the rank of the block of the cluster whose shared memory is written.
+    """
 
     kind: Literal["store"] = "store"
     dst: Ref
     values: Annotated[tuple[Ex, ...], Field(min_length=1, max_length=16)]
+    peer: Ex | None = None
     at: Place | None = None
 
 
@@ -170,10 +181,10 @@ class If(Node):
 
 
 class Role(Node):
-    """The warps `warps[0] <= warp < warps[1]` of a Team, with a register budget."""
+    """The warps `warps[0] <= warp < warps[1]` of a Team; `registers` is what a thread may hold (setmaxnreg)."""
 
-    warps: tuple[int, int]
-    registers: int | None = None
+    warps: tuple[Annotated[int, whole(0, 32)], Annotated[int, whole(1, 32)]]
+    registers: Annotated[int, whole(24, 256)] | None = None
     body: tuple[Stmt, ...]
 
 
@@ -186,10 +197,16 @@ class Team(Node):
 
 
 class Sync(Node):
-    """A barrier of a scope. `relaxed` orders execution only, not memory."""
+    """A barrier of a scope: both halves of it, or one.
+
+    A named barrier has an `id` and completes when `threads` threads have reached it, whole warps all of them; a warp
+    that only arrives goes on at once. A cluster barrier has the halves arrive and wait; a `relaxed` one orders
+    execution only, not memory.
+    """
 
     kind: Literal["sync"] = "sync"
     scope: Scope = "block"
+    part: Literal["both", "arrive", "wait"] = "both"
     id: Annotated[int, whole(0, 15)] = 0
     threads: Annotated[int, whole(0, 1024)] = 0
     relaxed: Flag = False
@@ -197,7 +214,8 @@ class Sync(Node):
 
 
 class Fence(Node):
-    """Orders proxies, barrier initialisation or accumulator registers."""
+    """Orders generic before asynchronous accesses (`async`: the async proxy), what initialised mbarriers before what
+    the cluster and the async proxy do with them (`mbarrier_init`), or registers before wgmma (`wgmma`)."""
 
     kind: Literal["fence"] = "fence"
     what: Literal["async", "mbarrier_init", "wgmma"]
@@ -213,7 +231,8 @@ class Commit(Node):
 
 
 class Arrive(Node):
-    """Arrives on an mbarrier, expecting `bytes` more; `peer` names another block of the cluster."""
+    """Each thread arrives once on an mbarrier, expecting `bytes` more in this phase; `peer` is the rank of the block of
+    the cluster whose mbarrier it is (its own without it)."""
 
     kind: Literal["arrive"] = "arrive"
     barrier: Ref
@@ -223,11 +242,15 @@ class Arrive(Node):
 
 
 class Wait(Node):
-    """Until at most `pending` groups of a queue are unfinished, or until an mbarrier's phase has this parity."""
+    """Until at most `pending` groups of a queue are unfinished, or an mbarrier's phase of this parity is over.
+
+    Of the bulk queue, `read` waits only until its sources in shared memory have been read.
+    """
 
     kind: Literal["wait"] = "wait"
     queue: Queue | None = None
     pending: Annotated[int, whole(0, 64)] = 0
+    read: Flag = False
     barrier: Ref | None = None
     parity: Ex | None = None
     at: Place | None = None

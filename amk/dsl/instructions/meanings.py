@@ -7,7 +7,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["copy", "fma", "shuffle_bfly", "shuffle_down", "shuffle_idx", "shuffle_up"]
+__all__ = [
+    "bf16x2",
+    "copy",
+    "exp2",
+    "f16x2",
+    "fma",
+    "nothing",
+    "shuffle_bfly",
+    "shuffle_down",
+    "shuffle_idx",
+    "shuffle_up",
+]
 
 Array = NDArray[Any]
 
@@ -21,6 +32,34 @@ def fma(a: Array, b: Array, c: Array) -> Array:
 def copy(src: Array, when: Array) -> Array:
     """The source where `when` holds, zero elsewhere."""
     return np.where(when, src, np.zeros((), src.dtype))
+
+
+def nothing() -> None:
+    """Changes no value."""
+
+
+def exp2(x: Array) -> Array:
+    """2 ** x, as exact as float32 is (the hardware errs by 2 units in the last place, and flushes subnormals)."""
+    return np.exp2(x, dtype=np.float32)
+
+
+def bf16_bits(x: Array) -> Array:
+    """float32 rounded to nearest even to bfloat16, as its 16 bits."""
+    bits = np.asarray(x, np.float32).view(np.uint32)
+    rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+    return np.where(np.isnan(x), 0x7FFF, rounded).astype(np.uint16)
+
+
+def bf16x2(low: Array, high: Array) -> Array:
+    """Two bfloat16 in one 32-bit register."""
+    return bf16_bits(low).astype(np.uint32) | bf16_bits(high).astype(np.uint32) << 16
+
+
+def f16x2(low: Array, high: Array) -> Array:
+    """Two float16 in one 32-bit register."""
+    with np.errstate(over="ignore"):
+        a, b = (np.asarray(x, np.float32).astype(np.float16).view(np.uint16).astype(np.uint32) for x in (low, high))
+    return a | b << 16
 
 
 def _take(value: Array, source: Array) -> Array:

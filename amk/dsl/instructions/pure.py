@@ -11,5 +11,12 @@ PURE: dict[str, Pure] = {
     for p in (
         Pure("fma", "PTX ISA, Floating Point Instructions: fma.rn.f32", ("f32", "f32", "f32"), "f32", "__fmaf_rn",
              "amk.dsl.instructions.meanings:fma"),
+        # Two floats rounded to nearest even in one register, the first in the lower half.
+        Pure("bf16x2", "PTX ISA, Data Movement and Conversion Instructions: cvt.rn.bf16x2.f32", ("f32", "f32"), "u32",
+             "amk_bf16x2", "amk.dsl.instructions.meanings:bf16x2"),
+        Pure("f16x2", "PTX ISA, Data Movement and Conversion Instructions: cvt.rn.f16x2.f32", ("f32", "f32"), "u32",
+             "amk_f16x2", "amk.dsl.instructions.meanings:f16x2"),
+        Pure("exp2", "PTX ISA, Floating Point Instructions: ex2.approx.ftz.f32", ("f32",), "f32", "amk_exp2",
+             "amk.dsl.instructions.meanings:exp2"),
     )
 }  # fmt: skip

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Literal, NamedTuple
 
-__all__ = ["Arg", "Operand", "Pure", "Row"]
+__all__ = ["Arg", "Completion", "Issuer", "Operand", "Pure", "Row"]
 
-Issuer = Literal["thread", "warp", "warpgroup", "one"]
+Issuer = Literal["thread", "warp", "warpgroup"]
 Completion = Literal["now", "cp_async", "bulk", "wgmma", "barrier"]
 
 
@@ -42,15 +42,28 @@ class Pure(NamedTuple):
 
 
 class Operand(NamedTuple):
-    """What one operand touches: `nbytes` from its element on (0: one element), read or written, by which proxy."""
+    """What one operand touches, by whom, and through which proxy.
+
+    Of memory, exactly one of these says how much, from the operand's element on:
+    nbytes   so many bytes, by each issuing thread (0: one element); of the first `lanes` lanes of a warp alone
+    tile     a tile of so many elements in the last dimensions, one an instruction; `step` divides its first indices
+    box      the box of the tensor map that stands at this role, as one dense run of bytes
+    counted  as many bytes as this argument says
+    Of registers, `nbytes` counts a thread's, which are neighbours along the last dimension.
+    """
 
     role: str
-    mode: Literal["read", "write"]
-    space: Literal["global", "shared", "register"]
+    mode: Literal["read", "write", "update"]
+    space: Literal["global", "shared", "register", "map", "barrier"]
     nbytes: int = 0
     align: int = 0
     dtypes: tuple[str, ...] = ()
     proxy: Literal["generic", "async"] = "generic"
+    lanes: int = 32
+    tile: tuple[int, ...] = ()
+    step: tuple[int, ...] = ()
+    box: str = ""
+    counted: str = ""
 
 
 class Arg(NamedTuple):
@@ -62,28 +75,36 @@ class Arg(NamedTuple):
     constant: bool = False
     low: int | None = None
     high: int | None = None
+    multiple_of: int = 1
 
 
 class Row(NamedTuple):
-    """One instruction: who issues it, what it touches, when it completes, what it means, and since which GPU it exists.
+    """One instruction: who issues it, what it touches, when it completes, what it means, and on which GPUs it exists.
 
-    `issuer` "warp" means that all 32 threads of a warp must reach it together. `guard` names the argument that
-    switches reads off (the destination is then zero-filled).
+    `issuer`    "warp" or "warpgroup": all 32 or 128 threads reach it together; "thread": each that does issues one
+    `completes` "now", or later: with a group of a queue, or on the mbarrier of the operand "bar", which gets its bytes
+    `guard`     names the argument that switches reads off (the destination is then zero-filled)
+    `feature`   what a target must have; `since` the compute capability (times ten) from which on it is there
+    `multicast` the argument whose bits name the blocks of the cluster that are written, each at the same place, and
+                each told on its own mbarrier
+    Registers of an instruction that completes later are its own until it has.
     """
 
     name: str
     isa: str
     since: int
     issuer: Issuer
-    operands: tuple[Operand, ...]
+    operands: tuple[Operand, ...] = ()
     args: tuple[Arg, ...] = ()
     completes: Completion = "now"
     guard: str | None = None
     meaning: str = ""
+    feature: str = ""
+    multicast: str = ""
 
     @property
     def macro(self) -> str:
-        """The name of its template macro."""
+        """The name of its template macro: that of its family, which the dotted parts of the name tell apart."""
         return self.name.replace(".", "_")
 
     def operand(self, role: str) -> Operand:

@@ -1,11 +1,9 @@
-"""Python macros over the builder: patterns that many kernels write the same way. They add no node kind.
+"""Tiles that threads copy and multiply.
 
 spread                 which elements of a tile each thread moves
 copy_tile, TileCopy    a guarded copy of a tile from global to shared memory: through registers, or by cp.async
 RegisterTile           a tile of results spread over the threads' registers, and the outer product that adds to it
 ring                   a pipeline of such copies over several slots of shared memory
-
-What an idiom writes is as open to the check as what an author writes by hand; places in diagnostics are its caller's.
 """
 
 from __future__ import annotations
