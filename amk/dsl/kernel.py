@@ -104,6 +104,10 @@ class KernelDescriptor(Node):
     def tensors(self) -> tuple[Param, ...]:
         return tuple(p for p in self.params if p.shape is not None)
 
+    def replaced(self, **fields: Any) -> KernelDescriptor:
+        """The kernel with other fields, and nothing remembered of this one."""
+        return KernelDescriptor.model_construct(**{n: getattr(self, n) for n in type(self).model_fields} | fields)
+
     # -- storage ----------------------------------------------------------------------------------------------------
     @cached_property
     def shared_offsets(self) -> dict[str, int]:

@@ -55,7 +55,7 @@ from amk.dsl.expr import Apply, Expr, names
 from amk.dsl.instructions import ROWS
 from amk.dsl.kernel import walk
 from amk.dsl.nodes import Param, Statement
-from amk.harness.events import BLOCKS, GRID, ORDERING, Env, Operand, Program, Unsupported
+from amk.harness.events import BLOCKS, GRID, Env, Operand, Program, Unsupported, orders
 from amk.harness.ring import Rings, symbolic
 from amk.harness.sizes import Axis, points
 from amk.harness.turns import Reader, Turns
@@ -94,7 +94,7 @@ def _few(counts: list[int]) -> None:
 
 def _whole(p: Program, env: Env) -> Env:
     """With values for what decides nothing, and the size of the grid."""
-    out = {**{q.name: _resting(q) for q in p.kernel.scalars}, **dict.fromkeys((*BLOCKS, "rank"), 0), **env}
+    out = {**{q.name: _resting(q) for q in p.kernel.scalars}, **dict.fromkeys(BLOCKS, 0), "rank": 0, **env}
     for block, g, e in zip(BLOCKS, GRID, p.kernel.grid3, strict=True):
         out[g] = max(p.value(e, out), out[block] + 1 if block in env else 0)
     return out
@@ -212,7 +212,7 @@ def _leaves_of(p: Program) -> dict[Expr, tuple[str, bool]]:
 def _only_reads(p: Program, s: Statement) -> bool:
     """Whether what stands under a condition reads shared memory at most: nothing waits, and nothing is initialised."""
     for _, x in walk((s,)):
-        if x.kind in ORDERING or (x.kind == "call" and (x.row not in ROWS or ROWS[x.row].issuer != "thread")):
+        if orders(x) or (x.kind == "call" and (x.row not in ROWS or ROWS[x.row].issuer != "thread")):
             return False
         if any(o.mode not in "ra" for o in p.operands(x)):
             return False

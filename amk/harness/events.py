@@ -8,7 +8,7 @@ Source: `docs/soundness.md`, section on ordering; two-thread reduction as in GPU
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Set
-from math import gcd
+from math import gcd, prod
 from typing import Any
 
 from amk.dsl.evaluate import function_of
@@ -16,16 +16,28 @@ from amk.dsl.expr import Apply, Const, Elem, Expr, Var, apply, names, subst, sub
 from amk.dsl.instructions import ROWS
 from amk.dsl.kernel import KernelDescriptor, expressions, walk
 from amk.dsl.layout import Strided, Swizzle, offset, strides
-from amk.dsl.nodes import Buffer, For, Statement
+from amk.dsl.nodes import Buffer, For, Param, Statement, TensorMap
 from amk.dsl.types import nbytes
+from amk.harness.by_cluster import by_cluster
 from amk.harness.footprint import Address, Form, Operand, added
 from amk.harness.masks import Column, bits, maximal
 
-__all__ = ["BLOCKS", "GRID", "ORDERING", "Env", "Operand", "Program", "Unsupported", "bits", "free_terms"]
+__all__ = ["BLOCKS", "GRID", "Env", "Operand", "Program", "TooCoarse", "Unsupported", "bits", "free_terms", "orders"]
 
 Env = dict[str, Any]
 BLOCKS, GRID = ("bx", "by", "bz"), ("gx", "gy", "gz")
-ORDERING = ("sync", "commit", "wait", "arrive", "fence", "team")
+_ORDERING = ("sync", "commit", "wait", "arrive", "fence", "team")
+_LATER = ("barrier", "bulk", "wgmma")  # completions whose issue is an event of its own
+
+
+def orders(s: Statement) -> bool:
+    """Whether a statement itself is an ordering point: a barrier, a wait, or work that completes on one."""
+    if s.kind in ("load", "store"):
+        return s.peer is not None
+    if s.kind == "call":
+        row = ROWS.get(s.row)
+        return row is not None and (row.completes in _LATER or row.name == "mbarrier.init")
+    return s.kind in _ORDERING
 
 
 class Unsupported(Exception):
@@ -36,16 +48,23 @@ class Unsupported(Exception):
         self.message, self.pointer = message, pointer
 
 
+class TooCoarse(Exception):
+    """A shared access that does not start at a whole cell."""
+
+
 class Program:
     """A kernel prepared for evaluation: Lets inlined, shared operands listed, expressions compiled."""
 
-    def __init__(self, kernel: KernelDescriptor) -> None:
+    def __init__(self, kernel: KernelDescriptor, *, fine: bool = False) -> None:
+        kernel = by_cluster(kernel)
         self.kernel, self.threads = kernel, kernel.threads
         self.everyone = (1 << kernel.threads) - 1
         self.lets: dict[str, Expr] = {}
         self.pointers: dict[int, str] = {}
         self.thread_loops: dict[str, Expr] = {}  # by loop variable: the condition that a thread takes part in a round
-        self.fixed: dict[str, range] = {}  # by loop variable: its values, where constants bound it
+        self.fixed: dict[str, range] = {
+            "rank": range(kernel.cluster)
+        }  # by variable: its values, where they are constant
         self.statements = list(walk(kernel.body))  # with their pointers, in program order
         for pointer, s in self.statements:
             self.pointers[id(s)] = pointer
@@ -64,10 +83,12 @@ class Program:
         self._stretches: dict[int, list[tuple[bool, tuple[Statement, ...]]]] = {}
         self._operands: dict[int, tuple[Operand, ...]] = {}
         self._addresses: dict[int, Address] = {}
+        self._touches: dict[int, frozenset[str]] = {}
         self._masks: dict[tuple[Any, ...], int] = {}
+        self.owned = frozenset(_owned(kernel, self.statements))  # register arrays that instructions own while in flight
         self.tainted: frozenset[str] = self._taint()
         self._doubtful = self.tainted.union(n for n, x in self.lets.items() if self._unknown(x, self.tainted))
-        self.cell = self._cell()
+        self.cell = self._cell(fine)
 
     def _bounds(self, s: For) -> None:
         """Constant bounds give the values; bounds that depend on the thread, the Let `lo + round * step`."""
@@ -119,10 +140,20 @@ class Program:
 
     def column(self, e: Expr) -> Column:
         """The expression as a function of the thread."""
-        found = self._columns.get((e,))
+        return self.columns((e,))
+
+    def columns(self, terms: tuple[Expr, ...]) -> Column:
+        """Terms as functions of the thread."""
+        found = self._columns.get(terms)
         if found is None:
-            found = self._columns[(e,)] = Column((self.inline(e),), self.threads)
+            found = self._columns[terms] = Column(tuple(map(self.inline, terms)), self.threads)
         return found
+
+    @property
+    def asynchronous(self) -> bool:
+        """Whether anything goes through the asynchronous proxy."""
+        rows = (ROWS[s.row] for _, s in self.statements if s.kind == "call" and s.row in ROWS)
+        return any(r.completes in _LATER for r in rows)
 
     def chosen(self, cond: Expr, active: int, env: Mapping[str, Any]) -> int:
         """The active threads for which a condition holds."""
@@ -174,12 +205,22 @@ class Program:
         return self._unknown(e, tainted) or self.thread_dependent(e)
 
     # -- shared memory ----------------------------------------------------------------------------------------------
-    def _cell(self) -> int:
-        """Bytes of one cell: every shared access starts and ends on a multiple of it."""
+    def _cell(self, fine: bool) -> int:
+        """Bytes of one cell: every shared access starts and ends on a multiple of it.
+
+        Taken from how much each access moves; one that starts elsewhere shows in the walk (`TooCoarse`), which is then
+        repeated with cells of single elements (`fine`).
+        """
         out = 16
         for b in self.kernel.buffers:
             if b.space == "shared":
-                out = gcd(out, nbytes(b.dtype), self.kernel.shared_offsets[b.name])
+                out = gcd(out, nbytes(b.dtype) if fine else 16, self.kernel.shared_offsets[b.name])
+        for _, s in self.statements if not fine else ():
+            for o in self.operands(s):
+                d = self.kernel.find(o.ref.buffer)
+                size = nbytes(d.dtype) if isinstance(d, Buffer) else 1
+                run = size << d.layout.base if isinstance(d, Buffer) and isinstance(d.layout, Swizzle) else 16
+                out = gcd(out, o.dense) if o.dense else gcd(out, run, size * (o.tile[-1] if o.tile else o.width))
         return out
 
     def operands(self, s: Statement) -> tuple[Operand, ...]:
@@ -191,13 +232,18 @@ class Program:
         return found
 
     def stretches(self, body: tuple[Statement, ...]) -> list[tuple[bool, tuple[Statement, ...]]]:
-        """What matters of a body: each statement with an ordering point for itself, and what stands between."""
+        """What matters of a body: each statement with an ordering point for itself, and what stands between.
+
+        Neighbouring wgmma on the same registers are one: a group of them is all that a wait can tell apart.
+        """
         found = self._stretches.get(id(body))
         if found is None:
             found = self._stretches[id(body)] = []
             for s in filter(self.matters, body):
-                ordered = any(x.kind in ORDERING for _, x in walk((s,)))
-                if ordered or not found or found[-1][0]:
+                ordered = any(orders(x) for _, x in walk((s,)))
+                if ordered and found and _one_group(found[-1][1][-1], s):
+                    found[-1] = (True, (*found[-1][1], s))
+                elif ordered or not found or found[-1][0]:
                     found.append((ordered, (s,)))
                 else:
                     found[-1] = (False, (*found[-1][1], s))
@@ -211,12 +257,26 @@ class Program:
         return found
 
     def _matters_itself(self, s: Statement) -> bool:
-        if s.kind in ORDERING:
+        if orders(s) or self.touches(s):
             return True
         if s.kind == "call":
             row = ROWS.get(s.row)
             return row is None or row.issuer != "thread" or row.completes != "now" or bool(self.operands(s))
         return bool(self.operands(s))
+
+    def touches(self, s: Statement) -> frozenset[str]:
+        """The arrays of `owned` that a statement itself touches."""
+        if not self.owned:
+            return frozenset()
+        found = self._touches.get(id(s))
+        if found is None:
+            names_ = {x.buffer for _, e in expressions(s) for x in (e, *subterms(e)) if isinstance(x, Elem)}
+            found = self._touches[id(s)] = self.owned & {self._array(n) for n in names_}
+        return found
+
+    def _array(self, name: str) -> str:
+        d = self.kernel.find(name)
+        return d.name if d is not None else name
 
     def linear(self, e: Expr) -> Form:
         """The term as a sum of multiples of terms that are not sums, named values in place."""
@@ -307,6 +367,22 @@ def _contiguous(b: Buffer, o: Operand) -> None:
         raise Unsupported(f"{o.ref} moves {o.width} elements that the layout of {b.name!r} does not keep together")
 
 
+def _one_group(a: Statement, b: Statement) -> bool:
+    """Whether two calls are wgmma on the same registers."""
+    if a.kind != "call" or b.kind != "call" or not (a.row in ROWS and b.row in ROWS):
+        return False
+    return ROWS[a.row].completes == ROWS[b.row].completes == "wgmma" and a.refs.get("acc") == b.refs.get("acc")
+
+
+def _owned(kernel: KernelDescriptor, statements: list[tuple[str, Statement]]) -> Iterator[str]:
+    """The register arrays of instructions that complete later."""
+    for _, s in statements:
+        if s.kind == "call" and s.row in ROWS and ROWS[s.row].completes == "wgmma":
+            for o in ROWS[s.row].operands:
+                if o.space == "register" and o.role in s.refs and (d := kernel.find(s.refs[o.role].buffer)) is not None:
+                    yield d.name
+
+
 def _operands(kernel: KernelDescriptor, s: Statement) -> Iterator[Operand]:
     if s.kind == "load":
         yield Operand(s.src, "r", s.width)
@@ -323,12 +399,27 @@ def _row_operands(kernel: KernelDescriptor, s: Any) -> Iterator[Operand]:
     row = ROWS[s.row]
     for o in row.operands:
         ref = s.refs.get(o.role)
-        if ref is None:
+        d = kernel.find(ref.buffer) if ref is not None else None
+        if ref is None or not isinstance(d, (Buffer, Param)):
             continue
-        d = kernel.find(ref.buffer)
-        size = nbytes(d.dtype) if isinstance(d, Buffer) or (d is not None and d.kind == "param") else 1
+        size = nbytes(d.dtype)
         mode = "r" if o.mode == "read" else "c" if row.completes == "cp_async" else "w"
-        yield Operand(ref, mode, max(1, o.nbytes // size))
+        mode = mode.upper() if o.proxy == "async" else mode
+        dense = _box_bytes(kernel, s.refs[o.box]) if o.box in s.refs else _counted(s, o.counted)
+        width = max(1, o.nbytes // size)
+        yield Operand(ref, mode, width, o.role, o.lanes, o.tile, o.step, dense, o.align)
+
+
+def _box_bytes(kernel: KernelDescriptor, ref: Elem) -> int:
+    """Bytes of the box of a tensor map."""
+    m = kernel.declarations.get(ref.buffer)
+    tensor = kernel.declarations.get(m.tensor) if isinstance(m, TensorMap) else None
+    return prod(m.box) * nbytes(tensor.dtype) if isinstance(m, TensorMap) and isinstance(tensor, Param) else 0
+
+
+def _counted(s: Any, name: str) -> int:
+    e = s.args.get(name)
+    return int(e.value) if isinstance(e, Const) else 0
 
 
 def free_terms(p: Program, statements: tuple[Statement, ...]) -> tuple[Expr, ...]:

@@ -12,26 +12,58 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from amk.dsl.expr import Const, Elem, Expr, Var, apply, names
-from amk.harness.masks import Column
+from amk.harness.masks import Column, bits
 
-__all__ = ["Address", "Footprint", "Form", "Operand", "Pattern", "added"]
+__all__ = ["Address", "Footprint", "Form", "Operand", "Pattern", "Region", "added"]
 
 Form = tuple[dict[Expr, int], int]  # a sum: factors of terms that are no sums, and a constant; not to be changed
 Terms = tuple[tuple[Expr, int], ...]
 
 
 class Operand(NamedTuple):
-    """One shared operand of a statement."""
+    """One shared operand of a statement: `width` elements of each thread, or a tile, or a dense run of bytes.
+
+    Modes: r, w, a (atomic), c (cp.async); through the asynchronous proxy R (read) and W (write).
+    """
 
     ref: Elem
-    mode: str  # r, w, a (atomic) or c (asynchronous copy)
-    width: int  # elements
+    mode: str
+    width: int
+    role: str = ""
+    lanes: int = 32  # of each warp, from the first on, whose addresses count
+    tile: tuple[int, ...] = ()  # elements in the last dimensions
+    step: tuple[int, ...] = ()  # what divides the first indices of the tile
+    dense: int = 0  # bytes
+    align: int = 0  # bytes
+
+
+class Region:
+    """Cells of an operand that is a tile or a dense run, for each class of threads that issues one."""
+
+    __slots__ = ("_owners", "held", "lanes", "mask", "threads")
+
+    def __init__(self, held: Iterable[tuple[int, int]]) -> None:
+        self.held = list(held)  # cells and threads
+        self.mask = self.lanes = self.threads = 0
+        for cells, threads in self.held:
+            self.mask |= cells
+            self.threads |= threads
+            self.lanes += cells.bit_count() * threads.bit_count()
+        self._owners: dict[int, int] = {}
+
+    def owners(self) -> dict[int, int]:
+        """Threads of each cell, built only when masks collide."""
+        if not self._owners:
+            for cells, threads in self.held:
+                for cell in bits(cells):
+                    self._owners[cell] = self._owners.get(cell, 0) | threads
+        return self._owners
 
 
 class Pattern:
     """Cells and threads of an access, counted from its lowest cell."""
 
-    __slots__ = ("_owners", "cells", "first", "highest", "lanes", "lowest", "mask", "run")
+    __slots__ = ("_owners", "cells", "first", "highest", "lanes", "lowest", "mask", "run", "threads")
 
     def __init__(self, points: Iterable[tuple[tuple[int, ...], int]], run: int, unit: int) -> None:
         held = list(points)  # byte and indices, with the threads that have them
@@ -41,7 +73,9 @@ class Pattern:
         self.run = run  # cells of one thread
         self.cells = [((x[0] - self.first) // unit, threads) for x, threads in held]
         self.lanes = run * sum(threads.bit_count() for _, threads in held)
-        self.mask, whole = 0, (1 << run) - 1
+        self.mask, self.threads, whole = 0, 0, (1 << run) - 1
+        for _, threads in held:
+            self.threads |= threads
         for cell in {cell for cell, _ in self.cells}:
             self.mask |= whole << cell
         self._owners: dict[int, int] = {}
@@ -61,7 +95,7 @@ class Footprint(NamedTuple):
     mode: str  # of the operand, or l: a copy that has landed
     pointer: str
     ref: Elem
-    pattern: Pattern
+    pattern: Pattern | Region
     shift: int  # cells
     mask: int
     env: Mapping[str, int]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from amk.dsl.expr import Apply, Const, Elem, Expr, Var, apply, names, parts, subst, subterms
-from amk.dsl.instructions import ROWS
 from amk.dsl.kernel import KernelDescriptor, children, expressions, walk
 from amk.dsl.nodes import Statement
 
@@ -13,7 +12,7 @@ __all__ = ["unsupported"]
 
 MOST_NODES = 5000
 MOST_TRIPS = 1 << 14  # constant trips of nested loops that touch memory: each is walked
-KINDS = {"team": "warp roles", "fence": "fences", "arrive": "mbarrier arrivals"}
+KINDS: dict[str, str] = {}
 
 
 def unsupported(kernel: KernelDescriptor) -> Iterator[tuple[str, str]]:
@@ -21,15 +20,11 @@ def unsupported(kernel: KernelDescriptor) -> Iterator[tuple[str, str]]:
     if large := list(_large_values(kernel)):  # everything below puts named values in place
         yield from large
         return
-    if kernel.cluster > 1:
-        yield "", "clusters are not checked yet"
-    yield from ((f"/maps/{i}", "tensor maps are not checked yet") for i in range(len(kernel.maps)))
-    yield from ((f"/barriers/{i}", "mbarriers are not checked yet") for i in range(len(kernel.barriers)))
     lets: dict[str, Expr] = {}
     for pointer, s in walk(kernel.body):
         if s.kind == "let" and s.value is not None:
             lets[s.name] = subst(s.value, lets)
-        reasons = (*_statement(s, lets), *_rank(s), *_assumption(kernel, s), *_carried(s))
+        reasons = (*_statement(s, lets), *_assumption(kernel, s), *_carried(s))
         yield from ((pointer, reason) for reason in reasons)
     yield from _long_loops(kernel.body, "/body", lets, 1)
     yield from _arithmetic(kernel)
@@ -104,35 +99,14 @@ def _constant(e: Expr) -> int | None:
 def _statement(s: Statement, lets: dict[str, Expr]) -> Iterator[str]:
     if s.kind in KINDS:
         yield f"{KINDS[s.kind]} are not checked yet"
-    elif s.kind == "sync" and (s.scope not in ("block", "warp") or s.relaxed or s.id or s.threads):
-        yield "only plain barriers of the block and of the warp are checked"
-    elif s.kind == "wait" and (s.barrier is not None or s.queue != "cp_async"):
-        yield "only waits on cp_async groups are checked"
-    elif s.kind == "commit" and s.queue != "cp_async":
-        yield f"the queue {s.queue} is not checked yet"
     elif s.kind == "for":
         step = subst(s.step, lets)
         if s.until is not None:
             yield "loops that end early (until) are not checked yet"
         if not isinstance(step, Const) or isinstance(step.value, bool) or step.value < 1:
             yield f"the step {s.step} is not a positive constant"
-    elif s.kind == "call" and s.row in ROWS:
-        yield from _row(s.row)
     elif s.kind == "let" and s.view is not None and any(isinstance(x, Elem) for i in s.view.index for x in subterms(i)):
         yield f"the view {s.name} stands at an index kept in a register array; name the index with a let first"
-
-
-def _row(name: str) -> Iterator[str]:
-    row = ROWS[name]
-    if row.issuer not in ("thread", "warp"):
-        yield f"{name} is issued by {row.issuer}, which is not checked yet"
-    if row.completes not in ("now", "cp_async"):
-        yield f"{name} completes by {row.completes}, which is not checked yet"
-
-
-def _rank(s: Statement) -> Iterator[str]:
-    if any(Var("rank") in (e, *subterms(e)) for _, e in expressions(s) if "rank" in names(e)):
-        yield "the rank in a cluster is not checked yet"
 
 
 def _assumption(kernel: KernelDescriptor, s: Statement) -> Iterator[str]:

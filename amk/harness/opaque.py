@@ -38,9 +38,7 @@ def opaque(kernel: KernelDescriptor) -> KernelDescriptor | None:
                 made[s.name] = Param(name=s.name, dtype="i32", min=low, max=high)
     if not made:
         return None
-    return kernel.model_copy(
-        update={"params": (*kernel.params, *made.values()), "body": _without(kernel.body, frozenset(made))}
-    )
+    return kernel.replaced(params=(*kernel.params, *made.values()), body=_without(kernel.body, frozenset(made)))
 
 
 def _inside(span: Interval, whole: Interval) -> Interval:

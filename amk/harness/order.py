@@ -1,8 +1,8 @@
-"""Ordering of one block: races, initialisation, shared bounds, barrier uniformity and cp.async groups, by simulation.
+"""Ordering: races, initialisation, shared bounds, barriers, asynchronous work and deadlock, by simulation.
 
-One schedule is walked for every block and size of the finite set of `cutoff`. Control that reaches a barrier is the
-same for all threads (or refused), so one walk serves all warps, and two accesses conflict exactly when no barrier
-orders them (`epoch`). Stretches without an ordering point are computed once for each value of what they depend on.
+One schedule of one block (or of all blocks of a cluster) is walked for every block and size of the finite set of
+`cutoff`, and knowledge shows that the schedule did not matter (`phases`). Warps that take the same path are walked as one
+strand, and stretches without an ordering point are computed once for each value of what they depend on.
 In: a Context. Out: faults, each with a counterexample; whatever is outside the fragment is a fault AMK008.
 Source: `docs/soundness.md`, section on ordering; barrier intervals as in GPUVerify (Betts et al., OOPSLA 2012).
 """
@@ -10,21 +10,20 @@ Source: `docs/soundness.md`, section on ordering; barrier intervals as in GPUVer
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from amk.dsl.expr import Expr
 from amk.dsl.kernel import KernelDescriptor, walk
-from amk.dsl.nodes import Statement
+from amk.harness.cluster import Cluster, Split, first_split
+from amk.harness.by_cluster import block_of
 from amk.harness.cutoff import samples
 from amk.harness.diagnostics import Obligation
-from amk.harness.epoch import Epoch
-from amk.harness.events import ORDERING, Env, Program, Unsupported
+from amk.harness.events import Env, Program, TooCoarse, Unsupported
 from amk.harness.faults import Fault
 from amk.harness.initial import uninitialised_registers
-from amk.harness.masks import bits
 from amk.harness.opaque import opaque
+from amk.harness.regions import Misplaced
 from amk.harness.ring import check_trips, rings
-from amk.harness.stretch import Narrowed, Stop, Stretches, decided, divergence, ints, partial_warp, trips
+from amk.harness.stretch import Stop, Stretches
 
 if TYPE_CHECKING:
     from amk.harness.context import Context
@@ -33,7 +32,7 @@ __all__ = ["OrderResult", "simulate"]
 
 
 class OrderResult:
-    """What the simulation found; `samples` counts the blocks simulated."""
+    """What the simulation found; `samples` counts the schedules simulated."""
 
     def __init__(self) -> None:
         self.faults: list[Fault] = []
@@ -73,7 +72,10 @@ _NO_VALUE = (ValueError, ZeroDivisionError, KeyError, OverflowError)
 def _walk_all(p: Program, result: OrderResult) -> None:
     for fault in uninitialised_registers(p):
         result.add(fault)
-    _simulate(p, result)
+    try:
+        _simulate(p, result)
+    except TooCoarse:
+        _simulate(Program(p.kernel, fine=True), result)
 
 
 def _wrong_for_more(ctx: Context) -> str | None:
@@ -107,126 +109,37 @@ def _shown(kernel: KernelDescriptor) -> Iterator[Obligation]:
         yield claim("AMK302", "every barrier is reached by all threads that it waits for")
     if "commit" in kinds:
         yield claim("AMK303", "every asynchronous copy has landed before what it wrote is read or overwritten")
+    for m in kernel.barriers:
+        yield claim("AMK307", f"no thread waits for '{m.name}' for ever")
+        yield claim("AMK310", f"whatever the schedule, each wait for '{m.name}' meets the same phase")
 
 
 def _simulate(p: Program, result: OrderResult) -> None:
     if not any(map(p.matters, p.kernel.body)):
         return
-    ring, stretches = rings(p), Stretches(p)
+    ring, stretches, split = rings(p), Stretches(p), first_split(p)
     found = len(result.faults)
     for sizes in samples(p, ring):
         result.samples += 1
-        walk = Walk(stretches, result)
-        try:
-            walk.body(p.kernel.body, p.everyone, dict(sizes))
-            walk.finish(sizes)
-        except Stop as stop:
-            result.add(stop.fault)
+        split = _one(stretches, result, sizes, split)
         if len(result.faults) > found:
             return
     check_trips(p, ring)
 
 
-class Walk:
-    """One block of one sample."""
-
-    def __init__(self, stretches: Stretches, result: OrderResult) -> None:
-        self.p, self.stretches, self.result = stretches.p, stretches, result
-        self.epoch = Epoch(self.p)
-        self.narrowed: Narrowed = []
-
-    # -- control ----------------------------------------------------------------------------------------------------
-    def body(self, statements: tuple[Statement, ...], active: int, env: Env) -> None:
-        """Statements in order: stretches without an ordering point as one run."""
-        for ordered, group in self.p.stretches(statements):
-            if ordered:
-                getattr(self, "do_" + group[0].kind)(group[0], active, env)
-                continue
-            run = self.stretches.run(group, active, env, self.narrowed, self.epoch)
-            for fault in self.epoch.apply(run, dict(env)):
-                self.result.add(fault)
-
-    def do_if(self, s: Any, active: int, env: Env) -> None:
-        self._known(s, s.cond)
-        inner = self.p.chosen(s.cond, active, env)
-        if inner == active:
-            self.body(s.body, active, env)
-        elif inner:
-            with_ = (self.p.pointers[id(s)], str(s.cond), inner.bit_count())
-            self.narrowed.append(with_)
-            self.body(s.body, inner, env)
-            self.narrowed.pop()
-
-    def do_for(self, s: Any, active: int, env: Env) -> None:
-        for e in (s.lo, s.hi, s.step):
-            self._known(s, e)
-        for inner in trips(self.p, s, active, env):
-            if inner != active:
-                text = f"{s.var} in range({s.lo}, {s.hi}, {s.step})"
-                self.narrowed.append((self.p.pointers[id(s)], f"the trip count of {text}", inner.bit_count()))
-            self.body(s.body, inner, env)
-            if inner != active:
-                self.narrowed.pop()
-
-    def _known(self, s: Statement, e: Expr) -> None:
-        """A condition around an ordering point must not depend on data."""
-        why = self.p.data(e)
-        if not why:
-            return
-        barrier: Any = next(x for _, x in walk((s,)) if x.kind in ORDERING)
-        pointer = self.p.pointers[id(barrier)]
-        if barrier.kind != "sync":
-            raise Unsupported(f"a {barrier.kind} under {e}, which depends on {why}", pointer)
-        message = f"the {barrier.scope} barrier stands under {e}, which depends on {why} and may differ between threads"
-        raise Stop(decided("AMK302", pointer, message, {}, self.p.pointers[id(s)]))
-
-    # -- ordering points --------------------------------------------------------------------------------------------
-    def do_sync(self, s: Any, active: int, env: Env) -> None:
-        pointer = self.p.pointers[id(s)]
-        if s.scope not in ("block", "warp") or s.relaxed:
-            raise Unsupported(f"a {'relaxed ' if s.relaxed else ''}{s.scope} barrier", pointer)
-        if s.scope == "block":
-            if active != self.p.everyone:
-                raise Stop(divergence(self.p, "AMK302", "the block barrier", pointer, active, env, self.narrowed))
-            return self.epoch.block()
-        if (w := partial_warp(active, self.p.threads)) is not None:
-            raise Stop(divergence(self.p, "AMK302", "the warp barrier", pointer, active, env, self.narrowed, w))
-        self.epoch.warps(active)
-
-    def do_commit(self, s: Any, active: int, env: Env) -> None:
-        self._whole_queue(s, active)
-        self.epoch.commit()
-
-    def do_wait(self, s: Any, active: int, env: Env) -> None:
-        self._whole_queue(s, active)
-        self.epoch.wait(s.pending, self.p.pointers[id(s)])
-
-    def _whole_queue(self, s: Any, active: int) -> None:
-        pointer = self.p.pointers[id(s)]
-        if s.queue != "cp_async":
-            raise Unsupported(f"a {s.kind} on {s.queue or 'an mbarrier'}", pointer)
-        if active != self.p.everyone:
-            raise Unsupported(f"a {s.kind} that only {active.bit_count()} of {self.p.threads} threads reach", pointer)
-
-    def do_arrive(self, s: Any, active: int, env: Env) -> None:
-        raise Unsupported("mbarriers", self.p.pointers[id(s)])
-
-    def do_fence(self, s: Any, active: int, env: Env) -> None:
-        raise Unsupported(f"a fence for {s.what}", self.p.pointers[id(s)])
-
-    def do_team(self, s: Any, active: int, env: Env) -> None:
-        raise Unsupported("a team of roles", self.p.pointers[id(s)])
-
-    def finish(self, env: Env) -> None:
-        """Nothing may be in flight when the block exits."""
-        if not self.epoch.flight:
-            return
-        c = self.epoch.flight[0]
-        part = c.run.issued[0]
-        t = next(bits(part.pattern.cells[0][1]))
-        state = "is not committed" if c.group is None else f"is group {c.group} of {self.epoch.groups}"
-        said = f"the cp.async of thread {t} into {part.text} is in flight: its group {state}"
-        message = f"the block can exit while {said}, and no later wait retires it"
-        hint = "end with a commit and a wait for 0 pending groups"
-        at = ints({**env, **c.env}) | {"t": t}
-        raise Stop(Fault("AMK308", part.pointer, message, at, (), hint))
+def _one(stretches: Stretches, result: OrderResult, sizes: Env, split: tuple[int, ...]) -> tuple[int, ...]:
+    """One sample; the split of warps into strands that it took."""
+    while True:
+        cluster = Cluster(stretches, sizes, split)
+        try:
+            cluster.go()
+        except Split as finer:
+            split = finer.split
+            continue
+        except (Stop, Misplaced) as stop:
+            cluster.add(stop.fault)
+        for fault, rank in cluster.faults:
+            result.add(
+                fault._replace(counterexample=block_of(stretches.p.kernel.cluster, dict(fault.counterexample), rank))
+            )
+        return split

@@ -12,13 +12,15 @@ from typing import Any
 from amk.dsl.instructions import ROWS
 from amk.dsl.nodes import Buffer, Statement
 from amk.dsl.types import nbytes
-from amk.harness.epoch import Epoch, Flight, Run, conflict
-from amk.harness.events import Env, Operand, Program, Unsupported, free_terms
+from amk.harness.events import Env, Operand, Program, TooCoarse, Unsupported, free_terms
 from amk.harness.faults import Fault, Second
 from amk.harness.footprint import Address, Footprint, Pattern
 from amk.harness.masks import bits
+from amk.harness.regions import Regions
+from amk.harness.touched import Run, conflict
+from amk.harness.wording import Access, InFlight, in_flight, point, race
 
-__all__ = ["Narrowed", "Stop", "Stretches", "divergence", "ints", "partial_warp", "trips"]
+__all__ = ["Narrowed", "Stop", "Stretches", "divergence", "partial_group", "trips"]
 
 Narrowed = list[tuple[str, str, int]]  # pointer, condition and threads left (-1: unknown) of each divergence around
 
@@ -44,20 +46,24 @@ class Stretches:
         self._footprints: dict[tuple[Any, ...], Footprint] = {}
         self._patterns: dict[tuple[Any, ...], Pattern] = {}
         self._places: dict[int, tuple[Address, Buffer, tuple[int, ...]]] = {}
+        self._regions = Regions(program)
 
-    def run(self, group: tuple[Statement, ...], active: int, env: Env, narrowed: Narrowed, epoch: Epoch) -> Run:
-        """What the statements touch, with the faults among them."""
+    def run(self, group: tuple[Statement, ...], active: int, env: Env, narrowed: Narrowed, role: str = "") -> Run:
+        """What the statements touch (of calls, by the operand of one role), with the faults among them."""
         terms = self._terms.get(id(group))
         if terms is None:
             terms = self._terms[id(group)] = free_terms(self.p, group)
-        key = (id(group), active, *[self.p.value(e, env) for e in terms])
+        key = (id(group), active, role, *[self.p.value(e, env) for e in terms])
         found = self._runs.get(key)
         if found is None:
-            found = self._runs[key] = _Stretch(self, env, narrowed).walk(group, active, epoch)
+            found = self._runs[key] = _Stretch(self, env, narrowed, role).walk(group, active)
         return found
 
     def footprint(self, s: Statement, o: Operand, active: int, env: Env, inner: Inner, must: bool) -> Footprint:
         """The cells of an operand at this point."""
+        if o.tile or o.dense:
+            region = self._regions.region(s, o, active, env)
+            return Footprint(o.mode, self.p.pointers[id(s)], o.ref, region, 0, region.mask, inner(), must)
         place = self._places.get(id(o))
         if place is None:
             place = self._places[id(o)] = self._place(s, o)
@@ -70,6 +76,8 @@ class Stretches:
             for n, lo, hi, top in zip(by[1:], pattern.lowest, pattern.highest, tops, strict=True):
                 if n + lo < 0 or n + hi >= top:
                     raise Stop(self._outside(s, o, address, active, env, b, tops))
+            if (pattern.first + by[0]) % self.p.cell:
+                raise TooCoarse
             shift = (pattern.first + by[0]) // self.p.cell
             pointer, mask = self.p.pointers[id(s)], pattern.mask << shift
             found = Footprint(o.mode, pointer, o.ref, pattern, shift, mask, inner(), must)
@@ -89,7 +97,9 @@ class Stretches:
         found = self._patterns.get(key)
         if found is None:
             pairs = zip(address.column.at(values), address.column.classes, strict=True)
-            held = ((x, threads & active) for x, (_, threads) in pairs if threads & active)
+            held = [(x, threads & active) for x, (_, threads) in pairs if threads & active]
+            if any((x[0] - held[0][0][0]) % self.p.cell for x, _ in held):
+                raise TooCoarse
             found = self._patterns[key] = Pattern(held, size // self.p.cell, self.p.cell)
         return found
 
@@ -101,7 +111,7 @@ class Stretches:
             index = tuple(a + n for a, n in zip(x[1:], by[1:], strict=True))
             if threads & active and not all(0 <= i < n for i, n in zip(index, tops, strict=True)):
                 break
-        at = ints(env) | {"t": next(bits(threads & active))}
+        at = point(env) | {"t": next(bits(threads & active))}
         upto = f" (and the next {o.width - 1})" if o.width > 1 else ""
         message = f"{o.ref} has index {index}{upto} in '{b.name}' of shape {b.shape}, for thread {at['t']}"
         return Fault("AMK202", self.p.pointers[id(s)], message, at, (), "check the index against the declared shape")
@@ -110,18 +120,18 @@ class Stretches:
 class _Stretch:
     """One walk through one stretch."""
 
-    def __init__(self, stretches: Stretches, env: Env, narrowed: Narrowed) -> None:
-        self.all, self.p, self.env, self.narrowed = stretches, stretches.p, env, narrowed
+    def __init__(self, stretches: Stretches, env: Env, narrowed: Narrowed, role: str) -> None:
+        self.all, self.p, self.env, self.narrowed, self.role = stretches, stretches.p, env, narrowed, role
         self.outer, self.out = frozenset(env), Run()
         self._inner: dict[str, int] | None = None  # what the loops of the stretch have set, until they move on
 
-    def walk(self, group: tuple[Statement, ...], active: int, epoch: Epoch) -> Run:
+    def walk(self, group: tuple[Statement, ...], active: int) -> Run:
         """The run of the statements; leaves the environment as it was."""
         for s in group:
             self._collect(s, active, True)
         for n in self.env.keys() - self.outer:
             del self.env[n]
-        self._conflicts(epoch)
+        self._conflicts()
         return self.out
 
     def _collect(self, s: Any, active: int, must: bool) -> None:
@@ -164,52 +174,60 @@ class _Stretch:
         if s.kind == "load" and s.when is not None:
             known = not self.p.data(s.when)
             sure, threads = must and known, self.p.chosen(s.when, active, self.env) if known else active
+        for name in self.p.touches(s):
+            self.out.registers.setdefault(name, self.p.pointers[id(s)])
         for o in self.p.operands(s) if threads else ():
-            self.out.add(self.all.footprint(s, o, threads, self.env, self.inner, sure))
+            if not self.role or o.role == self.role:
+                first = threads & self._first(o.lanes)
+                self.out.add(self.all.footprint(s, o, first, self.env, self.inner, sure))
+
+    def _first(self, lanes: int) -> int:
+        """The first lanes of every warp."""
+        return sum(((1 << lanes) - 1) << 32 * w for w in range(-(-self.p.threads // 32))) if lanes < 32 else -1
 
     def inner(self) -> dict[str, int]:
         """The values of the loops inside the stretch, for a counterexample."""
         if self._inner is None:
-            self._inner = {n: v for n, v in ints(self.env).items() if n not in self.outer}
+            self._inner = {n: v for n, v in point(self.env).items() if n not in self.outer}
         return self._inner
 
     def _call(self, s: Any, active: int) -> None:
         row, pointer = ROWS.get(s.row), self.p.pointers[id(s)]
-        if row is None or row.completes not in ("now", "cp_async") or row.issuer not in ("thread", "warp"):
+        if row is None:
             raise Unsupported(f"the instruction {s.row}", pointer)
         if row.issuer != "warp":
             return
-        if self.p.operands(s):
-            raise Unsupported(f"the shared operands of {s.row}", pointer)
+        self.out.aligned = True
         unsure = next((c for _, c, n in self.narrowed if n < 0), None)
         if unsure is not None:
             message = f"{s.row} needs all 32 threads of a warp, and {unsure} depends on data"
             raise Stop(decided("AMK305", pointer, message, {}, self.narrowed[-1][0]))
-        if (w := partial_warp(active, self.p.threads)) is not None:
+        if (w := partial_group(active, self.p.threads)) is not None:
             what = f"{s.row}, an instruction of whole warps,"
             raise Stop(divergence(self.p, "AMK305", what, pointer, active, self.env, self.narrowed, w))
 
     # -- conflicts --------------------------------------------------------------------------------------------------
-    def _conflicts(self, epoch: Epoch) -> None:
+    def _conflicts(self) -> None:
         """Conflicts inside one stretch, each access against itself and against those before it."""
         run, env, done = self.out, dict(self.env), 0
         for i, f in enumerate(run.parts):
-            if f.mode in "wc" and f.shared:
-                run.faults += self._pair(f, f, env, epoch)
-            written = f.mode in "wca"
+            if f.mode in "wcW" and f.shared:
+                run.faults += self._pair(f, f, env)
+            written = f.mode in "wcaW"
             if f.mask & done or written:
                 for g in run.parts[:i]:
                     if g.mask & f.mask and (written or g.mode != f.mode):
-                        run.faults += self._pair(g, f, env, epoch)
-            done |= f.mask if f.mode != "r" else 0
+                        run.faults += self._pair(g, f, env)
+            done |= f.mask if f.mode not in "rR" else 0
 
-    def _pair(self, old: Footprint, new: Footprint, env: Mapping[str, int], epoch: Epoch) -> Iterator[Fault]:
+    def _pair(self, old: Footprint, new: Footprint, env: Mapping[str, int]) -> Iterator[Fault]:
         asynchronous = old.mode == "c" and old is not new
         if hit := conflict(old, new, 0, same=asynchronous):
+            a, b = Access(old, env, env.get("rank", 0)), Access(new, env, env.get("rank", 0))
             if asynchronous and new.mode in "ra":
-                yield epoch.in_flight(Flight(self.out, env), old, new, hit, env)
+                yield in_flight(self.p, a, b, hit, InFlight(None, 0, "", 0))
             else:
-                yield epoch.race(old, new, hit, env, env)
+                yield race(self.p, a, b, hit, "", True)
 
 
 def trips(p: Program, s: Any, active: int, env: Env) -> Iterator[int]:
@@ -255,28 +273,30 @@ _MOST_ROUNDS = 1 << 20  # walking more takes minutes
 
 
 # ----------------------------------------------------------------------------------------------------------- divergence
-def partial_warp(active: int, threads: int) -> int | None:
-    """The first warp that is only partly active."""
-    for w in range(-(-threads // 32)):
-        if active >> 32 * w & 0xFFFFFFFF not in (0, 0xFFFFFFFF):
+def partial_group(active: int, threads: int, size: int = 32) -> int | None:
+    """The first warp (or group of `size` threads) that is only partly active."""
+    whole = (1 << size) - 1
+    for w in range(-(-threads // size)):
+        if active >> size * w & whole not in (0, whole):
             return w
     return None
 
 
 def divergence(
-    p: Program, code: str, what: str, pointer: str, active: int, env: Env, narrowed: Narrowed, warp: int | None = None
-) -> Fault:
-    """Threads of the block, or of a warp, are missing where all must be."""
+    p: Program, code: str, what: str, pointer: str, active: int, env: Env, narrowed: Narrowed, warp: int | None = None,
+    size: int = 32,
+) -> Fault:  # fmt: skip
+    """Threads of the block, or of a warp (or warpgroup), are missing where all must be."""
     total, have = p.threads, active.bit_count()
     where, cond, _ = narrowed[-1] if narrowed else ("", "the thread count", 0)
     if warp is not None:
-        total, have = 32, (active >> 32 * warp & 0xFFFFFFFF).bit_count()
-    of = f"warp {warp}" if warp is not None else "the block"
+        total, have = size, (active >> size * warp & (1 << size) - 1).bit_count()
+    of = f"{'warp' if size == 32 else 'warpgroup'} {warp}" if warp is not None else "the block"
     missing = next(bits(p.everyone & ~active), p.threads)
     message = (
         f"{what} is reached by {have} of {total} threads of {of}: {cond} decides, and thread {missing} is not there"
     )
-    return decided(code, pointer, message, ints(env) | {"t": next(bits(active)), "t2": missing}, where)
+    return decided(code, pointer, message, point(env) | {"t": next(bits(active)), "t2": missing}, where)
 
 
 def decided(code: str, pointer: str, message: str, at: Mapping[str, int], where: str) -> Fault:
@@ -284,8 +304,3 @@ def decided(code: str, pointer: str, message: str, at: Mapping[str, int], where:
     related = (Second(where, "what decides"),) if where else ()
     hint = "move it out of the branch, or make the condition the same for all threads"
     return Fault(code, pointer, message, at, related, hint)
-
-
-def ints(env: Mapping[str, Any]) -> dict[str, int]:
-    """The whole numbers of an environment, for a counterexample."""
-    return {n: v for n, v in env.items() if "#" not in n and type(v) is int}

@@ -1,0 +1,82 @@
+"""What threads know of what others have done: clocks of strands, and phases of mbarriers that are over.
+
+A *strand* is a set of whole warps of one block that take the same path; its events are counted. An *entry* says that
+all events of some threads of a strand up to a count are over, in one of three strengths:
+seen    they have happened (a relaxed barrier says as much)
+done    and their effects on memory are visible (any other synchronisation)
+fenced  and visible to the asynchronous proxy
+Source: vector clocks (Mattern, 1989), with a clock for a set of threads as in FastTrack's epochs (Flanagan and Freund,
+PLDI 2009); the lemmas are in `docs/soundness.md`.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TypeVar
+
+_Key = TypeVar("_Key")
+
+__all__ = ["Clocks", "Know", "covering", "widened"]
+
+Clocks = dict[tuple[int, int], int]  # by strand and threads: the count of events before which all are known
+
+
+@lru_cache(maxsize=4096)
+def widened(threads: int) -> int:
+    """The threads of every warp that has one of these."""
+    out, warp = 0, 0
+    while threads >> warp:
+        if threads >> warp & 0xFFFFFFFF:
+            out |= 0xFFFFFFFF << warp
+        warp += 32
+    return out
+
+
+class Know:
+    """What some threads know. Of mbarriers: phases that are over (`past`), and whose copies are visible (`bars`)."""
+
+    __slots__ = ("bars", "done", "fenced", "past", "seen")
+
+    def __init__(self) -> None:
+        self.seen: Clocks = {}
+        self.done: Clocks = {}
+        self.fenced: Clocks = {}
+        self.bars: dict[int, int] = {}
+        self.past: dict[int, int] = {}
+
+    def join(self, other: Know) -> None:
+        """Takes in what others know."""
+        _join(self.seen, other.seen)
+        _join(self.done, other.done)
+        _join(self.fenced, other.fenced)
+        _join(self.bars, other.bars)
+        _join(self.past, other.past)
+
+    def copy(self) -> Know:
+        out = Know()
+        out.join(self)
+        return out
+
+    def happened(self) -> Know:
+        """What of it needs no memory to be handed over: that events have happened and phases are over."""
+        out = Know()
+        out.seen, out.past = dict(self.seen), dict(self.past)
+        return out
+
+
+def _join(mine: dict[_Key, int], other: dict[_Key, int]) -> None:
+    for key, n in other.items():
+        if mine.get(key, -1) < n:
+            mine[key] = n
+
+
+def covering(clocks: Clocks, strand: int, count: int, together: bool = False) -> int:
+    """The threads of a strand whose event number `count` is known.
+
+    `together`: the event was one of whole warps, so knowing one thread's is knowing its warp's.
+    """
+    out = 0
+    for (s, threads), n in clocks.items():
+        if s == strand and n > count:
+            out |= widened(threads) if together else threads
+    return out

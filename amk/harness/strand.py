@@ -1,0 +1,203 @@
+"""A strand: warps of one block that take the same path, walked as one, and what its threads know.
+
+What all of its threads know is kept once (`common`); what some lanes learnt alone is theirs until the next warp barrier
+(`parts`). Beside that a thread knows what itself has done, and what its warp had done at the last warp barrier
+(`warps`; `aligned`: or has executed before the last instruction of whole warps); and of these, what a fence of its own
+has made visible to the asynchronous proxy (`fences`, `fenced_warps`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from amk.harness.knowledge import Clocks, Know, covering, widened
+
+__all__ = ["Strand"]
+
+_WARP = 0xFFFFFFFF
+
+
+class Strand:
+    """`threads` as bits, numbered in the block of rank `rank` of the cluster. `now` counts what others can learn of."""
+
+    def __init__(self, index: int, rank: int, threads: int) -> None:
+        self.index, self.rank, self.threads = index, rank, threads
+        self.now = 0
+        self.common = Know()
+        self.parts: dict[int, Know] = {}
+        self.warps = dict.fromkeys((w for w in range(32) if threads >> 32 * w & _WARP), 0)
+        self.fenced_warps, self.aligned = dict(self.warps), dict(self.warps)
+        self.fences: dict[int, int] = {}  # by threads: each has fenced what itself did before this count
+
+        self._groups: dict[str, dict[int, int]] = {}  # by queue: of each set of threads, the groups committed
+        self._waits: dict[str, tuple[str, int]] = {}
+
+    # -- queues of asynchronous work --------------------------------------------------------------------------------
+    def commit(self, queue: str, active: int) -> int:
+        """Closes the open group of each active thread; its number. ValueError where threads differ in it."""
+        held = self._groups.setdefault(queue, {self.threads: 0})
+        numbers = {n for threads, n in held.items() if threads & active}
+        if len(numbers) != 1:
+            raise ValueError("threads that have committed different numbers of groups")
+        number = numbers.pop() + 1
+        rest = {threads & ~active: n for threads, n in held.items() if threads & ~active}
+        same = sum(threads for threads, n in rest.items() if n == number)
+        self._groups[queue] = {threads: n for threads, n in rest.items() if n != number} | {active | same: number}
+        return number
+
+    def committed(self, queue: str, active: int) -> int:
+        """Groups that the active threads have committed (the fewest, where they differ)."""
+        return min((n for threads, n in self._groups.get(queue, {}).items() if threads & active), default=0)
+
+    def wait(self, queue: str, pointer: str, pending: int) -> None:
+        """Notes the last wait of a queue."""
+        self._waits[queue] = pointer, pending
+
+    def waited(self, queue: str) -> tuple[str, int]:
+        """Where the last wait of a queue stands, and what it leaves pending; ("", 0) without one."""
+        return self._waits.get(queue, ("", 0))
+
+    def tick(self) -> None:
+        """From here on, events are not those that were known before."""
+        self.now += 1
+
+    # -- what the active threads know -------------------------------------------------------------------------------
+    def _views(self, active: int) -> Iterator[Know]:
+        yield self.common
+        for threads, part in self.parts.items():
+            if active & ~threads == 0:
+                yield part
+
+    def phase(self, active: int, bar: int) -> int:
+        """Phases of an mbarrier that all active threads know to be over."""
+        return max(view.past.get(bar, 0) for view in self._views(active))
+
+    def landed(self, active: int, bar: int) -> int:
+        """Phases of an mbarrier whose copies are visible to all active threads."""
+        return max(view.bars.get(bar, 0) for view in self._views(active))
+
+    def knows(self, active: int, strand: int, count: int, together: bool = False) -> int:
+        """The threads of a strand whose event `count` all active threads know to be done."""
+        known = 0
+        for view in self._views(active):
+            known |= covering(view.done, strand, count, together)
+        return known
+
+    def fenced(self, active: int, strand: int, count: int) -> int:
+        """The threads of a strand whose event `count` all active threads know to be fenced."""
+        known = 0
+        for view in self._views(active):
+            known |= covering(view.fenced, strand, count)
+        return known
+
+    def has_seen(self, active: int, strand: int, count: int) -> bool:
+        """Whether all active threads know that an event of any thread of a strand has happened."""
+        return any(covering(view.seen, strand, count) for view in self._views(active))
+
+    def synced(self, count: int) -> int:
+        """Own threads that a warp barrier orders with their warp since an event."""
+        return self._lanes(self.warps, count)
+
+    def fenced_lanes(self, count: int) -> int:
+        """Own threads that know an event of their warp to be fenced."""
+        return self._lanes(self.fenced_warps, count)
+
+    def fenced_itself(self, count: int) -> int:
+        """Own threads that have fenced what they did themselves."""
+        out = 0
+        for threads, then in self.fences.items():
+            if then > count:
+                out |= threads
+        return out
+
+    @staticmethod
+    def _lanes(warps: dict[int, int], count: int) -> int:
+        out = 0
+        for w, then in warps.items():
+            if then > count:
+                out |= _WARP << 32 * w
+        return out
+
+    # -- what others learn ------------------------------------------------------------------------------------------
+    def published(self, active: int) -> Know:
+        """What others learn by an arrival of each active thread."""
+        self.tick()
+        out = self.common.copy()
+        for threads, part in self.parts.items():
+            if threads & active:
+                out.join(part)
+        self._add(out.done, active, self.now)
+        self._add_warps(out.done, active, self.warps)
+        for threads, then in self.fences.items():
+            if threads & active:
+                self._add(out.fenced, threads & active, then)
+        self._add_warps(out.fenced, active, self.fenced_warps)
+        for key, n in out.done.items():
+            if out.seen.get(key, -1) < n:
+                out.seen[key] = n
+        self._add_warps(out.seen, active, self.aligned)
+        return out
+
+    def _add(self, clocks: Clocks, threads: int, count: int) -> None:
+        if clocks.get((self.index, threads), -1) < count:
+            clocks[self.index, threads] = count
+
+    def _add_warps(self, clocks: Clocks, active: int, warps: dict[int, int]) -> None:
+        """What whole warps had in common at a warp barrier, of those that have an active thread."""
+        by: dict[int, int] = {}
+        for w, then in warps.items():
+            if then and active >> 32 * w & _WARP:
+                by[then] = by.get(then, 0) | (_WARP << 32 * w & self.threads)
+        for then, threads in by.items():
+            self._add(clocks, threads, then)
+
+    # -- what they learn --------------------------------------------------------------------------------------------
+    def learn(self, active: int, know: Know) -> None:
+        """The active threads come to know something."""
+        self.tick()
+        if active == self.threads:
+            self.common.join(know)
+        else:
+            self.parts.setdefault(active, Know()).join(know)
+
+    def fence(self, active: int) -> None:
+        """What each active thread knows to be done is from now on visible to the asynchronous proxy."""
+        self.tick()
+        for threads, part in [(self.threads, self.common), *self.parts.items()]:
+            if threads & active:
+                into = Know()
+                into.fenced = dict(part.done)
+                self.learn(threads & active, into)
+        self.fences = {m: n for m, n in self.fences.items() if m & ~active} | {active: self.now}
+        for w, then in self.warps.items():
+            if not (_WARP << 32 * w & self.threads) & ~active:
+                self.fenced_warps[w] = max(self.fenced_warps[w], then)
+
+    def align(self, active: int) -> None:
+        """Whole warps execute one instruction: what their lanes did before has happened."""
+        self.tick()
+        for w in self.warps:
+            if active >> 32 * w & _WARP:
+                self.aligned[w] = self.now
+
+    def warp_barrier(self, active: int) -> None:
+        """Whole warps meet: their lanes know what any of them knows."""
+        self.align(active)
+        for w in self.warps:
+            lanes = _WARP << 32 * w & self.threads
+            if active & lanes:
+                self.warps[w] = self.now
+                then = [n for m, n in self.fences.items() if not lanes & ~m]
+                self.fenced_warps[w] = max(self.fenced_warps[w], *then, 0)
+        for threads in list(self.parts):
+            wide = threads & ~active | widened(threads & active) & self.threads
+            if wide != threads:
+                self.learn(wide, self.parts.pop(threads))
+
+    def meet(self, know: Know) -> None:
+        """All of its threads pass a barrier that hands over memory, and know the same."""
+        self.tick()
+        self.common.join(know)
+        self.parts.clear()
+        self.warps = dict.fromkeys(self.warps, self.now)
+        self.aligned = dict(self.warps)
