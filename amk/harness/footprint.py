@@ -37,7 +37,37 @@ class Operand(NamedTuple):
     align: int = 0  # bytes
 
 
-class Region:
+class _Owned:
+    """Cells by thread."""
+
+    __slots__ = ("_warps",)
+    threads: int
+
+    def owners(self) -> dict[int, int]:
+        raise NotImplementedError
+
+    def by_warp(self) -> list[tuple[int, int]]:
+        """Each warp's threads and the cells that they touch, in order of warps."""
+        if not self._warps:
+            cells = self._spread()
+            warps = (self.threads & 0xFFFFFFFF << 32 * w for w in range(-(-self.threads.bit_length() // 32)))
+            self._warps = [(w, sum_of(cells, w)) for w in warps if w]
+        return self._warps
+
+    def _spread(self) -> list[tuple[int, int]]:
+        raise NotImplementedError
+
+
+def sum_of(cells: list[tuple[int, int]], threads: int) -> int:
+    """The cells that some threads touch."""
+    out = 0
+    for mask, owners in cells:
+        if owners & threads:
+            out |= mask
+    return out
+
+
+class Region(_Owned):
     """Cells of an operand that is a tile or a dense run, for each class of threads that issues one."""
 
     __slots__ = ("_owners", "held", "lanes", "mask", "threads")
@@ -50,6 +80,10 @@ class Region:
             self.threads |= threads
             self.lanes += cells.bit_count() * threads.bit_count()
         self._owners: dict[int, int] = {}
+        self._warps: list[tuple[int, int]] = []
+
+    def _spread(self) -> list[tuple[int, int]]:
+        return self.held
 
     def owners(self) -> dict[int, int]:
         """Threads of each cell, built only when masks collide."""
@@ -60,7 +94,7 @@ class Region:
         return self._owners
 
 
-class Pattern:
+class Pattern(_Owned):
     """Cells and threads of an access, counted from its lowest cell."""
 
     __slots__ = ("_owners", "cells", "first", "highest", "lanes", "lowest", "mask", "run", "threads")
@@ -79,6 +113,11 @@ class Pattern:
         for cell in {cell for cell, _ in self.cells}:
             self.mask |= whole << cell
         self._owners: dict[int, int] = {}
+        self._warps: list[tuple[int, int]] = []
+
+    def _spread(self) -> list[tuple[int, int]]:
+        whole = (1 << self.run) - 1
+        return [(whole << cell, threads) for cell, threads in self.cells]
 
     def owners(self) -> dict[int, int]:
         """Threads of each cell, built only when masks collide."""
@@ -104,6 +143,10 @@ class Footprint(NamedTuple):
     def owner(self, cell: int) -> int:
         """The threads that touch a cell of the mask."""
         return self.pattern.owners()[cell - self.shift]
+
+    def by_warp(self) -> list[tuple[int, int]]:
+        """Each warp's threads that touch anything, and the cells that they touch."""
+        return [(threads, cells << self.shift) for threads, cells in self.pattern.by_warp()]
 
     @property
     def text(self) -> str:

@@ -16,7 +16,7 @@ from amk.harness.faults import Fault
 from amk.harness.knowledge import Know, covering
 from amk.harness.masks import bits
 from amk.harness.strand import Strand
-from amk.harness.touched import Hit, Run, conflict, crossing
+from amk.harness.touched import Hit, Run, apart, conflict, crossing
 from amk.harness.wording import Access, InFlight, in_flight, overtaken, race, unfenced, uninitialised
 
 __all__ = ["Flight", "Memory", "Record"]
@@ -180,7 +180,9 @@ class Memory:
         fenced = strand.fenced(active, old.strand.index, count)
         lanes, itself = (strand.fenced_lanes(count), strand.fenced_itself(count)) if old.strand is strand else (0, 0)
         for a in old.run.parts:
-            for b in new.run.parts if a.mode in "wla" else ():
+            for b in new.run.parts if a.mode in "wla" and a.pattern.threads & ~fenced else ():
+                if not a.mask & b.mask or (not a.pattern.threads & ~lanes and apart(a, b)):
+                    continue
                 for cell in bits(a.mask & b.mask):
                     for t in bits(a.owner(cell) & ~fenced):
                         near = 1 << t & itself | (0xFFFFFFFF << (t & ~31) if lanes >> t & 1 else 0)

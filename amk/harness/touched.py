@@ -13,7 +13,7 @@ from amk.harness.faults import Fault
 from amk.harness.footprint import Footprint
 from amk.harness.masks import bits
 
-__all__ = ["READS", "Hit", "Run", "conflict", "crossing"]
+__all__ = ["READS", "Hit", "Run", "apart", "conflict", "crossing"]
 
 READS = "rR"  # modes that read: by a thread, by the asynchronous proxy
 _SHARED = {"r": "r", "R": "r", "a": "a"}  # modes that do not conflict with their like
@@ -95,7 +95,7 @@ def conflict(a: Footprint, b: Footprint, synced: int, *, same: bool = False, kno
     `synced` are threads ordered inside their warp, `known` those of the first that are ordered with all; `same` also
     counts a thread against itself (an asynchronous access is not ordered with its own thread).
     """
-    if _compatible(a, b):
+    if _compatible(a, b) or (not same and not a.pattern.threads & ~synced and apart(a, b)):
         return None
     for cell in bits(a.mask & b.mask):
         second = b.owner(cell)
@@ -106,6 +106,20 @@ def conflict(a: Footprint, b: Footprint, synced: int, *, same: bool = False, kno
             if others:
                 return Hit(cell, t, next(bits(others)))
     return None
+
+
+def apart(a: Footprint, b: Footprint) -> bool:
+    """Whether no two warps touch one cell."""
+    theirs = b.by_warp()
+    for threads, cells in a.by_warp():
+        for others, more in theirs:
+            if cells & more and not _one_warp(threads, others):
+                return False
+    return True
+
+
+def _one_warp(a: int, b: int) -> bool:
+    return (a.bit_length() - 1) // 32 == (b.bit_length() - 1) // 32
 
 
 def crossing(a: Footprint, b: Footprint, known: int) -> Hit | None:
