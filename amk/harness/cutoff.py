@@ -82,7 +82,8 @@ def samples(p: Program, rings: Rings) -> Iterator[Env]:
     groups = [list(_classes(p, reader, g, found)) for g in _groups(reader, found)]
     _few([len(g) for g in groups])
     joined = ({k: v for part in parts for k, v in part.items()} for parts in product(*groups))
-    yield from sorted((_whole(p, env) for env in joined), key=lambda env: _order(p, env))
+    whole = (env for env in (_whole(p, e) for e in joined) if rings.wanted(p, env))
+    yield from sorted(whole, key=lambda env: _order(p, env))
 
 
 def _few(counts: list[int]) -> None:
@@ -243,11 +244,11 @@ def _passing(p: Program, e: Expr, rounds: list[Env], env: Env) -> Hashable:
 
 def _loops(p: Program, reader: Reader) -> Iterator[Aspect]:
     """Trip counts of loops over a size: each up to the cutoff less one period, and then by what is left of a period."""
-    top, period = reader.rings.limit - reader.rings.period, reader.rings.period
     for pointer, s in p.statements:
         if s.kind == "for" and p.matters(s) and symbolic(p, s):
+            top, period = reader.rings.tops[id(s)], reader.rings.periods[id(s)]
             bounds = p.inline(s.lo), p.inline(s.hi), p.inline(s.step)
-            turns = reader.trips(*bounds, top, pointer)
+            turns = reader.trips(*bounds, top, period, pointer)
             if any(names(e) - reader.outer for e in bounds):
                 yield Aspect(turns, turns.key(reader.scales))
             else:

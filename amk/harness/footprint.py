@@ -42,6 +42,7 @@ class _Owned:
 
     __slots__ = ("_warps",)
     threads: int
+    _warps: list[tuple[int, int]]
 
     def owners(self) -> dict[int, int]:
         raise NotImplementedError

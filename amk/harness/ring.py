@@ -8,48 +8,73 @@ the iteration and turns within a proved number of iterations of the first (S) or
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import gcd, lcm
 from typing import Any, NamedTuple
 
-from amk.dsl.evaluate import function_of
 from amk.dsl.expr import BUILTINS, COMPARISONS, Apply, Const, Expr, Var, names, parts, subst, subterms
-from amk.dsl.kernel import expressions, walk
-from amk.dsl.nodes import For
+from amk.dsl.kernel import children, expressions, walk
+from amk.dsl.nodes import For, Statement
 from amk.harness.affine import Facts, Poly, scaled_sum
+from amk.harness.cycles import Cycles, cycles_of
 from amk.harness.events import BLOCKS, GRID, Env, Program, Unsupported
 from amk.harness.intervals import Interval
 
-__all__ = ["Rings", "check_trips", "rings", "symbolic"]
+__all__ = ["Nest", "Rings", "check_trips", "rings", "symbolic"]
 
 _LIMIT = 160  # iterations walked for one loop; a longer ring or look-ahead is refused
 _DISTANCES: tuple[int, ...] = (*range(9), 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128)
 _J = Var("#j")  # the iteration, counted from zero
 
 
+class Nest(NamedTuple):
+    """A loop over a size, and the one inside it, with how far each is walked: see `cutoff`."""
+
+    outer: For
+    inner: For | None
+    window: int  # iterations of the inner loop within which anything has to do with anything else
+    starts: int  # states from which the inner loop is walked
+
+    def most(self, n: int) -> int:
+        """Rounds of the outer loop that stand for all more, where the inner one takes n iterations."""
+        return self.starts + 1 + -(-self.window // max(n, 1))
+
+
 class Rings(NamedTuple):
     """What the loops over a size ask of sizes and blocks."""
 
-    limit: int  # 2P + S + E + G + 2, G the most groups that a wait leaves; 0 where there is no such loop
-    period: int  # P
+    tops: dict[int, int]  # by loop: iterations up to which each trip count is a case of its own
+    periods: dict[int, int]  # by loop: above that, only the remainder counts
     loops: tuple[For, ...]  # all loops, in program order
     moving: frozenset[str]  # variables and carried values that follow loops over a size
     cycles: dict[str, Interval]  # carried values that go round
     ends: dict[Expr, list[Expr]]  # by comparison with a loop: the terms that say when it turns
     starts: list[tuple[Expr, int]]  # terms of which only the remainder counts
+    nests: tuple[Nest, ...]
+
+    def wanted(self, p: Program, env: Env) -> bool:
+        """Whether a choice of trip counts of nested loops is walked, or another stands for it."""
+        return all(_wanted(p, nest, env) for nest in self.nests)
 
 
 def rings(p: Program) -> Rings:
     """Every loop over a size, read. Raises Unsupported where an address or a condition follows one in another way."""
+    nests = [(s, _inner(p, s, pointer), pointer) for pointer, s in _outermost(p, p.kernel.body, "/body")]
     found: list[_Ring] = []
-    for pointer, s in p.statements:
-        if s.kind == "for" and p.matters(s) and symbolic(p, s):
-            _no_inner(p, s, pointer)
-            found.append(_Ring(p, s, pointer))
-            found[-1].scan()
+    cycles: dict[str, Interval] = {}
+    going = [cycles_of(p, s, below[0] if below else None) for s, below, _ in nests]
+    for (s, below, pointer), goes in zip(nests, going, strict=True):
+        cycles |= goes.values
+        for loop, where in ((s, pointer), *((below,) if below else ())):
+            found.append(_Ring(p, loop, where, goes, below is None))
+    for r in found:
+        r.scan()
     period = lcm(*(r.period for r in found))
     first, last = (max((getattr(r, x) for r in found), default=0) for x in ("first", "last"))
     groups = max((s.pending for _, s in p.statements if s.kind == "wait"), default=0)
-    limit = 2 * period + first + last + groups + 2 if found else 0
+    around = 2 * period + first + last + groups + 2
+    made = [_nest(p, s, below, goes, around, period) for (s, below, _), goes in zip(nests, going, strict=True)]
+    limit = max((n.window if n.inner else around for n in made), default=0)
     if limit > _LIMIT:
         said = f"a ring of {period} slots and a look-ahead of {first + last} iterations"
         raise Unsupported(f"{said}: more than {_LIMIT} iterations would have to be walked")
@@ -57,11 +82,66 @@ def rings(p: Program) -> Rings:
     for r in found:
         for e, x in r.ends:
             ends.setdefault(e, []).append(x)
-    moving = frozenset(n for r in found for n in r.moving)
+    tops, periods = {}, {}
+    for n in made:
+        tops[id(n.outer)], periods[id(n.outer)] = around - period, period
+        if n.inner is not None:
+            every = 1 if n.starts == 1 else period
+            tops[id(n.inner)], periods[id(n.inner)] = n.window, every
+            tops[id(n.outer)], periods[id(n.outer)] = n.most(1), 1
+    moving = frozenset(n for r in found for n in r.moving) - cycles.keys()
     loops = tuple(s for _, s in p.statements if s.kind == "for")
-    cycles = {n: ends for r in found for n, ends in r.cycles.items()}
-    starts = [(e, n * period) for r in found for e, n in r.starts()]
-    return Rings(limit, period, loops, moving, cycles, ends, starts)
+    starts = [(e, n * period) for r in found for e, n in r.starts() if not r.nested]
+    return Rings(tops, periods, loops, moving, cycles, ends, starts, tuple(n for n in made if n.inner is not None))
+
+
+def _nest(p: Program, outer: For, below: tuple[For, str] | None, goes: Cycles, around: int, period: int) -> Nest:
+    """How far a loop and the one inside it are walked."""
+    if below is None:
+        return Nest(outer, None, around, 1)
+    ahead = around - 2 * period  # first, last, groups and 2
+    if goes.alike and period == goes.period:
+        return Nest(outer, below[0], 2 * goes.slots + ahead, 1)
+    return Nest(outer, below[0], around, goes.starts)
+
+
+def _wanted(p: Program, nest: Nest, env: Env) -> bool:
+    """No round, one, and as many as bring every start and every neighbour."""
+    assert nest.inner is not None
+    rounds, n = (_trips(p, s, env) for s in (nest.outer, nest.inner))
+    return rounds in (0, 1, nest.most(n))
+
+
+def _trips(p: Program, s: For, env: Env) -> int:
+    return len(range(*(p.value(e, env) for e in (s.lo, s.hi, s.step))))
+
+
+def _outermost(p: Program, body: tuple[Statement, ...], pointer: str) -> Iterator[tuple[str, For]]:
+    """The loops over a size that stand in no other."""
+    for i, s in enumerate(body):
+        here = f"{pointer}/{i}"
+        if s.kind == "for" and p.matters(s) and symbolic(p, s):
+            yield here, s
+            continue
+        for below, inner in children(s):
+            yield from _outermost(p, inner, here + below)
+
+
+def _inner(p: Program, s: For, pointer: str) -> tuple[For, str] | None:
+    """The one loop over a size inside another."""
+    inside = [(x, q) for q, x in walk(s.body, pointer + "/body") if x.kind == "for" and p.matters(x)]
+    for x, q in inside:
+        if names(p.inline(x.lo)) & _follows(s) or names(p.inline(x.hi)) & _follows(s):
+            raise Unsupported(f"an inner trip count that depends on the loop over {s.var}", q)
+    found = [(x, q) for x, q in inside if symbolic(p, x)]
+    if len(found) > 1:
+        what = "several loops over a size inside a loop over a size, all with shared memory or barriers"
+        raise Unsupported(what, found[1][1])
+    return found[0] if found else None
+
+
+def _follows(s: For) -> set[str]:
+    return {s.var, *(c.name for c in s.carry)}
 
 
 def check_trips(p: Program, r: Rings) -> None:
@@ -69,12 +149,16 @@ def check_trips(p: Program, r: Rings) -> None:
 
     Beyond `limit - period` iterations one trip count of each remainder stands for all, and sizes need not have each.
     """
-    limit = r.limit - r.period + 1
     for pointer, s in p.statements:
         if s.kind == "for" and p.matters(s) and symbolic(p, s):
-            found = p.rounds.get(id(s), 0)
-            if found < limit and not _bounded(p, s, found):
+            found, limit = p.rounds.get(id(s), 0), r.tops[id(s)] + 1
+            if found < limit and not _bounded(p, s, found) and not (limit > 2 and _short(p, s, r, found)):
                 raise Unsupported(f"a trip count of {limit} or more, which no size tried gives to {s.var}", pointer)
+
+
+def _short(p: Program, s: For, r: Rings, found: int) -> bool:
+    """Whether the outer loop of a nest was walked as far as the shortest inner one asks."""
+    return any(s is n.outer and found >= n.most(1) for n in r.nests)
 
 
 def _bounded(p: Program, s: Any, found: int) -> bool:
@@ -104,54 +188,24 @@ def symbolic(p: Program, s: Any) -> bool:
     return bool(used & ({x.name for x in p.kernel.scalars} | set(BUILTINS) - {"t"}))
 
 
-def _no_inner(p: Program, s: Any, pointer: str) -> None:
-    inner = next((q for q, x in walk(s.body, pointer) if x.kind == "for" and p.matters(x) and symbolic(p, x)), None)
-    if inner is not None:
-        raise Unsupported("a loop over a size inside a loop over a size, both with shared memory or barriers", inner)
-    for q, x in walk(s.body, pointer):
-        if x.kind == "for" and p.matters(x) and s.var in names(p.inline(x.lo)) | names(p.inline(x.hi)):
-            raise Unsupported(f"an inner trip count that depends on {s.var}", q)
-
-
 class _Ring:
     """How the variable of one symbolic loop, and what it carries, reach addresses and conditions."""
 
-    def __init__(self, p: Program, s: For, pointer: str) -> None:
-        self.p, self.s, self.pointer = p, s, pointer
-        self.period, self.first, self.last = 1, 0, 0
+    def __init__(self, p: Program, s: For, pointer: str, goes: Cycles, single: bool) -> None:
+        self.p, self.s, self.pointer, self.nested = p, s, pointer, not single
+        self.period, self.first, self.last = goes.period, goes.before, 0
         self.ends: list[tuple[Expr, Expr]] = []
         self.steps: dict[str, int] = {}  # names that grow by a constant each iteration
-        self.cycles: dict[str, Interval] = {}  # carried names that go round, with their least and greatest value
-        self._carried()
-        mine = {s.var, s.var + "#", *(c.name for c in s.carry)}
-        self.moving = frozenset(mine - self.cycles.keys())
-        self._facts: Facts | None = None
-
-    def _carried(self) -> None:
-        step = self.p.inline(self.s.step)
+        self.cycles = goes.values
+        step = p.inline(s.step)
         if isinstance(step, Const):
-            self.steps[self.s.var] = int(step.value)
-        for c in self.s.carry:
-            grows = _increment(self.p.inline(c.next), c.name)
+            self.steps[s.var] = int(step.value)
+        for c in s.carry:
+            grows = _increment(p.inline(c.next), c.name)
             if grows is not None:
                 self.steps[c.name] = grows
-            elif c.name not in self.p.tainted:
-                self._cycle(c)
-
-    def _cycle(self, c: Any) -> None:
-        """A carried value that depends on itself alone comes round after a start of its own."""
-        init, following = self.p.inline(c.init), self.p.inline(c.next)
-        if not isinstance(init, Const) or names(following) - {c.name}:
-            return
-        f, v = function_of((following,), (c.name,)), init.value
-        seen: list[Any] = []
-        while v not in seen and len(seen) < 128:
-            seen.append(v)
-            (v,) = f(v)
-        if v in seen:
-            self.first = max(self.first, seen.index(v))
-            self.period = lcm(self.period, len(seen) - seen.index(v))
-            self.cycles[c.name] = min(seen), max(seen)
+        self.moving = frozenset({s.var, s.var + "#", *(c.name for c in s.carry)} - self.cycles.keys())
+        self._facts: Facts | None = None
 
     # -- terms ------------------------------------------------------------------------------------------------------
     def scan(self) -> None:

@@ -116,8 +116,9 @@ class Reader:
         self.params = {q.name: q for q in p.kernel.scalars}
         self.scales = {n: q.multiple_of for n, q in self.params.items() if q.multiple_of > 1}
         self.grid = dict(zip(GRID, p.kernel.grid3, strict=True))
-        self.outer = frozenset(self.params) | {*BLOCKS, *GRID, "rank"}
+        self.outer = frozenset(self.params) | {*BLOCKS, *GRID}
         ranges = {"t": (0, p.threads - 1), **rings.cycles}
+        ranges["rank"] = (0, p.kernel.cluster - 1)
         self.local = Facts(ranges, {})
         for s in rings.loops:
             self._range(s)
@@ -153,14 +154,14 @@ class Reader:
             self._remainder(f, m)
         return self.into
 
-    def trips(self, lo: Expr, hi: Expr, by: Expr, top: int, pointer: str = "") -> Turns:
+    def trips(self, lo: Expr, hi: Expr, by: Expr, top: int, period: int, pointer: str = "") -> Turns:
         """The trip count of a loop up to `top`, and modulo the period of its ring."""
         self._start(hi, pointer)
         step = self._constant(by)
         for f, g in product(self._forms(hi), self._forms(lo)):
             length = f.sum(g, -1)
             self.into.gap(self._still(length), -length.hi, top * step - length.lo, str(hi))
-            self._remainder(length, step * self.rings.period)
+            self._remainder(length, step * period)
         return self.into
 
     def below(self, block: str) -> Turns:
@@ -236,11 +237,11 @@ class Reader:
         return sum((x[0] for x in ends), Fraction(0)), sum((x[1] for x in ends), Fraction(0))
 
     def range(self, name: str) -> tuple[int, int]:
-        """Of a size in units of its divisor, a block or a rank: the least and the greatest value."""
+        """Of a size in units of its divisor, or a block: the least and the greatest value."""
         q = self.params.get(name)
         if q is not None:
             return (0, 1) if q.dtype == "bool" else (-(-q.min // q.multiple_of), q.max // q.multiple_of)
-        return 0, self.p.kernel.cluster - 1 if name == "rank" else 2**31 - 1
+        return 0, 2**31 - 1
 
     # -- terms ------------------------------------------------------------------------------------------------------
     def _still(self, f: _Form) -> Mapping[str, Fraction]:

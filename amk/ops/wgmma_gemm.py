@@ -140,7 +140,7 @@ class _Gemm:
         group = k.let("wg", self.warp // 4)
         with k.loop("tile", self.first, self.tiles, self.stride, slot=0, parity=0) as tile:
             m0, n0 = self._place(tile.var)
-            with k.loop("step", 0, self.steps, slot=tile.slot, parity=tile.parity, held=0) as step:
+            with k.loop("step", 0, self.steps, slot=tile.slot, parity=tile.parity, held=tile.slot) as step:
                 k.wait_phase(ring.full[step.slot], step.parity)
                 k.fence("wgmma")
                 for kk in range(0, _BK, 16):

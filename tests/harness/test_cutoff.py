@@ -14,10 +14,11 @@ from amk.dsl.expr import Expr, Var, both, cdiv, eq, select
 from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.target import Target
 from amk.harness import samples as kernels
+from amk.harness.cluster import Cluster, first_split
 from amk.harness.context import Context
 from amk.harness.cutoff import _aspects, _groups
 from amk.harness.events import Program
-from amk.harness.order import OrderResult, Walk
+from amk.harness.order import OrderResult
 from amk.harness.ring import rings
 from amk.harness.stretch import Stop, Stretches
 from amk.harness.turns import Reader
@@ -247,18 +248,17 @@ def _random_ring(seed: int) -> KernelDescriptor:
 def _faulty_somewhere(kernel: KernelDescriptor) -> bool:
     """Walks many sizes and blocks one by one."""
     p = Program(kernel)
-    stretches, result = Stretches(p), OrderResult()
+    stretches = Stretches(p)
     low = kernel.scalars[0].min
     for n, m in ((n, m) for n in (*range(low, low + 45), 200) for m in (1, 8, 9, 40)):
         for bx in sorted({0, -(-m // 8) - 1}):
             env = {"n": n, "m": m, "bx": bx, "by": 0, "bz": 0, "gx": -(-m // 8), "gy": 1, "gz": 1, "rank": 0}
-            walk = Walk(stretches, result)
+            cluster = Cluster(stretches, env, first_split(p))
             try:
-                walk.body(kernel.body, p.everyone, dict(env))
-                walk.finish(env)
+                cluster.go()
             except Stop:
                 return True
-            if result.faults:
+            if cluster.faults:
                 return True
     return False
 

@@ -333,12 +333,6 @@ def test_a_read_in_an_inner_loop_that_first_runs_later_is_seen() -> None:
     assert codes(k.finish(grid=(1,))) == {"AMK207"}
 
 
-def test_constructs_that_come_later_are_refused() -> None:
-    k = KernelBuilder("named", target="sm_80", threads=64)
-    k.sync("named")
-    assert codes(k.finish(grid=(1,))) == {"AMK008"}
-
-
 def _ring(stages: int, slots: int, low: int, multiple: int) -> KernelDescriptor:
     """Each thread's neighbour reads a ring whose trip count starts far from zero."""
     k = KernelBuilder("ring", target="sm_80", threads=64)
