@@ -103,8 +103,8 @@ def _statement(s: Statement, lets: dict[str, Expr]) -> Iterator[str]:
         step = subst(s.step, lets)
         if s.until is not None:
             yield "loops that end early (until) are not checked yet"
-        if not isinstance(step, Const) or isinstance(step.value, bool) or step.value < 1:
-            yield f"the step {s.step} is not a positive constant"
+        if isinstance(step, Const) and (isinstance(step.value, bool) or step.value < 1):
+            yield f"the step {s.step} is not positive"
     elif s.kind == "let" and s.view is not None and any(isinstance(x, Elem) for i in s.view.index for x in subterms(i)):
         yield f"the view {s.name} stands at an index kept in a register array; name the index with a let first"
 

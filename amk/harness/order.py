@@ -20,7 +20,7 @@ from amk.harness.diagnostics import Obligation
 from amk.harness.events import Env, Program, TooCoarse, Unsupported
 from amk.harness.faults import Fault
 from amk.harness.initial import uninitialised_registers
-from amk.harness.opaque import opaque
+from amk.harness.opaque import opaque, realised
 from amk.harness.regions import Misplaced
 from amk.harness.ring import check_trips, rings
 from amk.harness.stretch import Stop, Stretches
@@ -55,9 +55,9 @@ def simulate(ctx: Context) -> OrderResult:
     try:
         _walk_all(ctx.program, result)
     except Unsupported as e:
-        if result.faults or (why := _wrong_for_more(ctx)) is not None:
-            said = f"outside what the ordering check decides: {e.message}" + ("" if result.faults else why or "")
-            result.add(Fault("AMK008", e.pointer, said))
+        why = "" if result.faults else _wrong_for_more(ctx, result)
+        if why is not None:
+            result.add(Fault("AMK008", e.pointer, f"outside what the ordering check decides: {e.message}{why}"))
     except _NO_VALUE as e:
         message = f"outside what the ordering check decides: {e or type(e).__name__}"
         result.add(Fault("AMK008", "", message))
@@ -78,17 +78,27 @@ def _walk_all(p: Program, result: OrderResult) -> None:
         _simulate(Program(p.kernel, fine=True), result)
 
 
-def _wrong_for_more(ctx: Context) -> str | None:
-    """None where nothing goes wrong though trip counts that the cutoff cannot read are any numbers of their intervals;
-    else what does, as far as it is known."""
-    kernel, result = opaque(ctx.kernel), OrderResult()
-    if kernel is None:
+def _wrong_for_more(ctx: Context, result: OrderResult) -> str | None:
+    """What goes wrong if trip counts that the cutoff cannot read may be any numbers of their intervals, in words.
+
+    None where that is all settled: nothing does, or sizes of the kernel show what does, which is added to the result.
+    """
+    found, more = opaque(ctx.kernel), OrderResult()
+    if found is None:
         return ""
     try:
-        _walk_all(Program(kernel), result)
-    except (Unsupported, *_NO_VALUE):
+        _walk_all(Program(found.kernel), more)
+        result.samples += more.samples
+        for fault in more.faults:
+            for env in realised(found, ctx.program, fault.counterexample):
+                _one(Stretches(ctx.program), result, env, first_split(ctx.program))
+            if result.faults:
+                return None
+    except Unsupported as e:
+        return f"; and if that may be any number: {e.message}"
+    except _NO_VALUE:
         return ""
-    return f"; and if that may be any number: {result.faults[0].message}" if result.faults else None
+    return f"; and if that may be any number: {more.faults[0].message}" if more.faults else None
 
 
 def _shown(kernel: KernelDescriptor) -> Iterator[Obligation]:
