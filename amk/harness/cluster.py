@@ -22,9 +22,9 @@ __all__ = ["Cluster", "Split", "first_split"]
 class Split(Exception):
     """The warps of a block must be walked as more strands than they were."""
 
-    def __init__(self, split: tuple[int, ...]) -> None:
+    def __init__(self, split: tuple[int, ...], stuck: Fault) -> None:
         super().__init__("the warps must be walked apart")
-        self.split = split
+        self.split, self.stuck = split, stuck
 
 
 def first_split(p: Program) -> tuple[int, ...]:
@@ -91,15 +91,11 @@ class Cluster:
                 else:
                     w.moved = True
             if left and not any(w.moved for w, _ in waiting):
-                self._stuck([w for w, _ in left])
+                return self._stuck([w for w, _ in left])
             waiting = left
         self._exits()
 
     def _stuck(self, left: list[Walk]) -> None:
-        for w in left:
-            warps = widened(w.waiting) & w.strand.threads
-            if warps != w.strand.threads:
-                raise Split(tuple(_cut(list(self.split), warps)))
         first = left[0]
         said = "; ".join(f"{w} waits for {w.blocked}" for w in left)
         done = len(self.walks) - len(left)
@@ -107,7 +103,12 @@ class Cluster:
         at = point(first.env) | {"t": (first.waiting & -first.waiting).bit_length() - 1}
         seconds = tuple(Second(w.pointer, f"{w} waits here for {w.blocked}") for w in left[1:])
         hint = "follow what each waits for: an arrival, or its bytes, is missing or comes after the wait"
-        self.add(Fault("AMK307", first.pointer, message, at, seconds, hint), first.strand.rank)
+        fault = Fault("AMK307", first.pointer, message, at, seconds, hint)
+        for w in left:
+            warps = widened(w.waiting) & w.strand.threads
+            if warps != w.strand.threads:
+                raise Split(tuple(_cut(list(self.split), warps)), fault)
+        self.add(fault, first.strand.rank)
 
     # -- the end ----------------------------------------------------------------------------------------------------
     def _exits(self) -> None:

@@ -139,15 +139,18 @@ def _simulate(p: Program, result: OrderResult) -> None:
 
 def _one(stretches: Stretches, result: OrderResult, sizes: Env, split: tuple[int, ...]) -> tuple[int, ...]:
     """One sample; the split of warps into strands that it took."""
+    stuck: Fault | None = None  # where the walk could not go on with fewer strands
     while True:
         cluster = Cluster(stretches, sizes, split)
         try:
             cluster.go()
         except Split as finer:
-            split = finer.split
+            split, stuck = finer.split, finer.stuck
             continue
         except (Stop, Misplaced) as stop:
             cluster.add(stop.fault)
+        if stuck is not None and cluster.faults and cluster.faults[0][0].code in ("AMK305", "AMK302"):
+            cluster.faults = [(stuck, 0)]  # warps that must stay together cannot be walked apart
         for fault, rank in cluster.faults:
             result.add(
                 fault._replace(counterexample=block_of(stretches.p.kernel.cluster, dict(fault.counterexample), rank))

@@ -110,7 +110,6 @@ class Walk:
             mine = active & ((1 << 32 * role.warps[1]) - (1 << 32 * role.warps[0]))
             if mine:
                 if role.registers is not None:
-                    self._together(s, mine, 128, "the register budget of a role", "AMK305")
                     self.strand.align(mine)
                 if mine != active:
                     where = f"{self.p.pointers[id(s)]}/roles/{i}"

@@ -67,9 +67,10 @@ def store_tile(
     Order:   two strips are on their way at a time; the caller waits for the bulk queue before the block ends
     """
     warp, lane = k.t // 32, k.t % 32
-    for strip in range(columns // _STRIP):
-        with k.when(eq(lane, 0)):
-            k.wait("bulk", pending=1, read=True)
+    strips = columns // _STRIP
+    for strip in range(strips):
+        with k.when(eq(lane, 0)):  # an odd number of strips ends in the buffer in which the next tile begins
+            k.wait("bulk", pending=0 if strip == 0 and strips % 2 else 1, read=True)
         k.sync("warp")
         for j in range(4):
             e = strip * 32 + j * 8
