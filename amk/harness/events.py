@@ -83,6 +83,7 @@ class Program:
         self._stretches: dict[int, list[tuple[bool, tuple[Statement, ...]]]] = {}
         self._operands: dict[int, tuple[Operand, ...]] = {}
         self._addresses: dict[int, Address] = {}
+        self.peaceful: dict[tuple[Any, ...], Any] = {}  # pairs of runs that were found not to conflict, with the runs
         self._touches: dict[int, frozenset[str]] = {}
         self._masks: dict[tuple[Any, ...], int] = {}
         self.owned = frozenset(_owned(kernel, self.statements))  # register arrays that instructions own while in flight

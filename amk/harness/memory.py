@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 
 from amk.harness.events import Program
 from amk.harness.faults import Fault
+from amk.harness.footprint import Footprint
 from amk.harness.knowledge import Know, covering
 from amk.harness.masks import bits
 from amk.harness.strand import Strand
@@ -127,9 +128,10 @@ class Memory:
         """
         over, kept = new.run.made if replace else 0, []
         for r in self.records:
-            if r.run is new.run and r.strand is new.strand and r.bar == new.bar and r.proxy == new.proxy:
+            run = r.run
+            if run is new.run and r.strand is new.strand and r.bar == new.bar and r.proxy == new.proxy:
                 continue
-            if over and not r.run.touched & ~over and (published is None or _within(r, published)):
+            if over and run.touched & over == run.touched and (published is None or _within(r, published)):
                 continue
             kept.append(r)
         kept.append(new)
@@ -163,12 +165,14 @@ class Memory:
     def _conflicts(self, old: Record, new: Record, known: int) -> Iterator[Fault]:
         mine = old.strand is new.strand and old.bar < 0
         synced = (_ALL if old.together else new.strand.synced(old.count)) if mine else 0
-        for a in old.run.parts:
-            for b in new.run.parts if a.mode != "c" else ():
-                if a.mask & b.mask:
-                    hit = conflict(a, b, synced, known=known) if mine else crossing(a, b, known)
-                    if hit:
-                        yield self._race(Access(a, *old.access), Access(b, *new.access), hit, old, mine)
+        key = (id(old.run), id(new.run), mine, synced, known)
+        if key in self.p.peaceful:  # the same two runs come together in every round
+            return
+        hits = list(_hits(old.run, new.run, mine, synced, known))
+        if not hits:
+            self.p.peaceful[key] = old.run, new.run
+        for a, b, hit in hits:
+            yield self._race(Access(a, *old.access), Access(b, *new.access), hit, old, mine)
 
     def _race(self, a: Access, b: Access, hit: Hit, old: Record, mine: bool) -> Fault:
         if old.bar >= 0:
@@ -178,7 +182,12 @@ class Memory:
     def _unfenced(self, old: Record, new: Record, active: int) -> Iterator[Fault]:
         strand, count = new.strand, old.count
         fenced = strand.fenced(active, old.strand.index, count)
+        if not old.run.threads & ~fenced:
+            return
         lanes, itself = (strand.fenced_lanes(count), strand.fenced_itself(count)) if old.strand is strand else (0, 0)
+        key = (id(old.run), id(new.run), fenced, lanes, itself)
+        if key in self.p.peaceful:
+            return
         for a in old.run.parts:
             for b in new.run.parts if a.mode in "wla" and a.pattern.threads & ~fenced else ():
                 if not a.mask & b.mask or (not a.pattern.threads & ~lanes and apart(a, b)):
@@ -190,6 +199,7 @@ class Memory:
                             hit = Hit(cell, t, next(bits(others)))
                             yield unfenced(self.p, Access(a, *old.access), Access(b, *new.access), hit)
                             return
+        self.p.peaceful[key] = old.run, new.run
 
     def _landing(self, c: Flight, new: Record) -> Iterator[Fault]:
         wait, pending = c.strand.waited(c.queue)
@@ -212,6 +222,16 @@ class Memory:
             cell = next(bits(lost))
             f = next(x for x in new.run.parts if x.mode in "raR" and x.mask >> cell & 1)
             yield uninitialised(self.p, Access(f, *new.access), cell)
+
+
+def _hits(old: Run, new: Run, mine: bool, synced: int, known: int) -> Iterator[tuple[Footprint, Footprint, Hit]]:
+    """The footprints of two runs that fight over a cell."""
+    for a in old.parts:
+        for b in new.parts if a.mode != "c" else ():
+            if a.mask & b.mask:
+                hit = conflict(a, b, synced, known=known) if mine else crossing(a, b, known)
+                if hit:
+                    yield a, b, hit
 
 
 def _same(a: Record, b: Record) -> bool:

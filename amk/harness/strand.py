@@ -29,6 +29,7 @@ class Strand:
         self.fenced_warps, self.aligned = dict(self.warps), dict(self.warps)
         self.fences: dict[int, int] = {}  # by threads: each has fenced what itself did before this count
 
+        self._history: tuple[tuple[int, int], Know] | None = None
         self._groups: dict[str, dict[int, int]] = {}  # by queue: of each set of threads, the groups committed
         self._waits: dict[str, tuple[str, int]] = {}
 
@@ -137,6 +138,15 @@ class Strand:
                 out.seen[key] = n
         self._add_warps(out.seen, active, self.aligned)
         return out
+
+    def history(self, active: int) -> Know:
+        """That the active threads have come so far, for what completes later on its own; it hands over no memory."""
+        key = self.now, active
+        if self._history is None or self._history[0] != key:
+            now = self.now
+            self._history = key, self.published(active).happened()
+            self.now = now  # nothing is an event here
+        return self._history[1]
 
     def _add(self, clocks: Clocks, threads: int, count: int) -> None:
         if clocks.get((self.index, threads), -1) < count:

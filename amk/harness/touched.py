@@ -60,6 +60,8 @@ class Run:
 
     def clash(self, other: Run) -> int:
         """Cells that both touch in conflicting ways."""
+        if not self.touched & other.touched:
+            return 0
         mine, theirs = self.writes | self.copies, other.writes | other.copies
         return mine & other.touched | theirs & self.touched | self.atomics & other.reads | self.reads & other.atomics
 

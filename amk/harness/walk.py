@@ -353,7 +353,7 @@ class Walk:
             self.cluster.remote.append((rank, self.strand, b.phase, b, signal.pointer))
         memory, into = self.cluster.memory[rank], b.into
         self.report(memory.deliver(self.strand, signal.active, run, dict(self.env), b.index, b.phase, into))
-        for f in b.land(signal, size, self.strand.published(signal.active).happened()):
+        for f in b.land(signal, size, self.strand.history(signal.active)):
             raise Stop(f)
 
     def _multiply(self, group: tuple[Any, ...], active: int) -> None:
