@@ -65,6 +65,9 @@ class Know:
 
 
 def _join(mine: dict[_Key, int], other: dict[_Key, int]) -> None:
+    if not mine:
+        mine.update(other)
+        return
     for key, n in other.items():
         if mine.get(key, -1) < n:
             mine[key] = n

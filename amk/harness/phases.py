@@ -60,6 +60,7 @@ class Phases:
         self.fenced = False
         self.waits: list[_Seen] = []
         self.last = ""  # pointer of the last arrival
+        self._landed: Know | None = None
 
     # -- initialisation ---------------------------------------------------------------------------------------------
     def start(self, s: Signal) -> Iterator[Fault]:
@@ -111,7 +112,9 @@ class Phases:
     def land(self, s: Signal, size: int, know: Know) -> Iterator[Fault]:
         """A copy of `size` bytes has landed: that its issuer came so far has happened, but hands over no memory."""
         yield from self._timely(s, "lets a copy complete on")
-        self.into.join(know)
+        if know is not self._landed:  # several copies of one moment
+            self.into.join(know)
+            self._landed = know
         self.bytes -= size
         yield from self._settle()
 
@@ -138,7 +141,7 @@ class Phases:
         self.phase += 1
         self.into.bars[self.index] = self.into.past[self.index] = self.phase
         self.over.join(self.into)
-        self.into, self.pending = Know(), self.count
+        self.into, self.pending, self._landed = Know(), self.count, None
 
     # -- waits ------------------------------------------------------------------------------------------------------
     def passes(self, parity: int) -> bool:
