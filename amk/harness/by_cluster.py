@@ -1,7 +1,8 @@
 """Clusters as blocks of blocks: the kernel with `bx` as the number of the cluster, and the rank as what it is.
 
-In a cluster of C the blocks stand next to each other along x: block `bx * C + rank` is the one of a rank in cluster `bx`,
-and the grid has `gx // C` clusters (AMK102 shows that C divides it). The engines walk one cluster with all its ranks.
+In a cluster of C the blocks stand next to each other along x: block `bx * C + rank` is the one of a rank in cluster
+`bx`, and the grid has `gx // C` clusters (AMK102 shows that C divides it). The engines walk one cluster with all its
+ranks.
 """
 
 from __future__ import annotations

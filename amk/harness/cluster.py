@@ -1,7 +1,7 @@
 """One schedule of all blocks of a cluster: memories, mbarriers, meetings, and strands that take turns.
 
-Each strand runs until it must wait. If none can go on, those that are left wait for ever, unless a strand waits for only
-some of its warps: then its warps are walked apart, since the others need not wait (`Split`).
+Each strand runs until it must wait. If none can go on, those that are left wait for ever, unless a strand waits for
+only some of its warps: then its warps are walked apart, since the others need not wait (`Split`).
 """
 
 from __future__ import annotations

@@ -3,10 +3,11 @@
 In: a nest of loops over sizes. Out: which carried values depend on themselves alone, what they can be, after how many
 iterations they come round, and whether all slots of the ring are alike.
 
-*All slots alike.* Let the rotation take each slot to the next (and turn the parity that goes with it where it wraps). If
-it commutes with every step and every start of the carried values, and if slots stand only as the first index of arrays
-of as many slots, and parities only in waits for the mbarrier of their slot, then what happens from any state on is what
-happens from the first, with the slots renamed: one start stands for all. It is tried on every state that is reached.
+*All slots alike.* Let the rotation take each slot to the next (and turn the parity that goes with it where it wraps).
+If it commutes with every step and every start of the carried values, and if slots stand only as the first index of
+arrays of as many slots, and parities only in waits for the mbarrier of their slot, then what happens from any state
+on is what happens from the first, with the slots renamed: one start stands for all. It is tried on every state that
+is reached.
 """
 
 from __future__ import annotations

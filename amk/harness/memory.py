@@ -1,9 +1,9 @@
 """The shared memory of one block: who has touched what, what is in flight, and the one race rule.
 
 An access is over for a thread that knows the event it was: the count of its strand (ordinary accesses, and asynchronous
-ones whose group a wait has retired), or the phase of the mbarrier on which it completes. Two accesses that conflict must
-be ordered by such knowledge; an access through the asynchronous proxy must also know that ordinary writes before it are
-fenced. Groups of a queue are counters: `commit` closes one, `wait` retires all but the newest, oldest first.
+ones whose group a wait has retired), or the phase of the mbarrier on which it completes. Two accesses that conflict
+must be ordered by such knowledge; an access through the asynchronous proxy must also know that ordinary writes before
+it are fenced. Groups of a queue are counters: `commit` closes one, `wait` retires all but the newest, oldest first.
 Source: PTX ISA, memory consistency model, asynchronous operations and proxies; `docs/soundness.md`, lemmas 2 and 3.
 """
 

@@ -1,8 +1,8 @@
 """Ordering: races, initialisation, shared bounds, barriers, asynchronous work and deadlock, by simulation.
 
 One schedule of one block (or of all blocks of a cluster) is walked for every block and size of the finite set of
-`cutoff`, and knowledge shows that the schedule did not matter (`phases`). Warps that take the same path are walked as one
-strand, and stretches without an ordering point are computed once for each value of what they depend on.
+`cutoff`, and knowledge shows that the schedule did not matter (`phases`). Warps that take the same path are walked as
+one strand, and stretches without an ordering point are computed once for each value of what they depend on.
 In: a Context. Out: faults, each with a counterexample; whatever is outside the fragment is a fault AMK008.
 Source: `docs/soundness.md`, section on ordering; barrier intervals as in GPUVerify (Betts et al., OOPSLA 2012).
 """
@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from amk.dsl.kernel import KernelDescriptor, walk
-from amk.harness.cluster import Cluster, Split, first_split
 from amk.harness.by_cluster import block_of
+from amk.harness.cluster import Cluster, Split, first_split
 from amk.harness.cutoff import samples
 from amk.harness.diagnostics import Obligation
 from amk.harness.events import Env, Program, TooCoarse, Unsupported

@@ -1,10 +1,11 @@
-"""mbarriers and other places where threads meet: what completes them, and why no schedule could complete them otherwise.
+"""mbarriers and other places where threads meet: what completes them, and why no schedule could complete them
+otherwise.
 
 An mbarrier's phase is over once its arrivals are in and the bytes they expected have landed. With one parity bit a wait
-can mistake a phase for the one two before or after it, and an arrival can count for the phase before: so an arrival must
-know that the phases before its own are over, a wait that all but the last before its own are, and no phase may end
-before those who waited for the last one have seen it. Then every schedule matches the same arrivals with the same waits.
-Source: PTX ISA, mbarrier; confluence as in Volta and Weft; `docs/soundness.md`, lemma 7.
+can mistake a phase for the one two before or after it, and an arrival can count for the phase before: so an arrival
+must know that the phases before its own are over, a wait that all but the last before its own are, and no phase may end
+before those who waited for the last one have seen it. Then every schedule matches the same arrivals with the same
+waits. Source: PTX ISA, mbarrier; confluence as in Volta and Weft; `docs/soundness.md`, lemma 7.
 """
 
 from __future__ import annotations
@@ -105,7 +106,8 @@ class Phases:
         self.bytes += expected
         self.into.join(know)
         if self.pending < 0:
-            message = f"{self.what} gets {self.count - self.pending} arrivals in phase {self.phase}, and is declared for {self.count}"
+            came = self.count - self.pending
+            message = f"{self.what} gets {came} arrivals in phase {self.phase}, and is declared for {self.count}"
             yield s.fault("AMK310", message, "declare as many arrivals as there are, or let fewer threads arrive")
         yield from self._settle()
 
@@ -121,8 +123,8 @@ class Phases:
     def _timely(self, s: Signal, does: str) -> Iterator[Fault]:
         if s.strand.phase(s.active, self.index) < self.phase:
             message = (
-                f"{s.who} {does} {self.what} for phase {self.phase} and need not know that phase {self.phase - 1} is over: "
-                f"it could count for that one"
+                f"{s.who} {does} {self.what} for phase {self.phase} and need not know that phase {self.phase - 1} "
+                f"is over: it could count for that one"
             )
             yield s.fault("AMK310", message, "wait for the phase before, or for something that follows it")
 
@@ -132,8 +134,8 @@ class Phases:
         for w in self.waits:
             if w.phase == self.phase - 1 and w.by.active & ~covering(self.into.seen, w.by.strand.index, w.since):
                 message = (
-                    f"phase {self.phase} of {self.what} can be over before {w.by.who} has seen phase {w.phase}: with one bit of "
-                    f"parity it then waits for the wrong one"
+                    f"phase {self.phase} of {self.what} can be over before {w.by.who} has seen phase {w.phase}: with "
+                    f"one bit of parity it then waits for the wrong one"
                 )
                 related = (Second(self.last, "the arrival that ends it"),) if self.last else ()
                 yield w.by.fault("AMK310", message, "let it tell the arriver that it has seen the phase", related)
@@ -152,8 +154,8 @@ class Phases:
         """A wait that goes on learns what the phases that are over have published."""
         if s.strand.phase(s.active, self.index) < self.phase - 1:
             message = (
-                f"{s.who} waits for phase {self.phase - 1} of {self.what} and need not know that phase {self.phase - 2} is "
-                f"over: the parity of phase {self.phase - 3} is the same"
+                f"{s.who} waits for phase {self.phase - 1} of {self.what} and need not know that phase "
+                f"{self.phase - 2} is over: the parity of phase {self.phase - 3} is the same"
             )
             yield s.fault("AMK310", message, "wait for each phase in turn")
         s.strand.learn(s.active, self.over)
@@ -184,8 +186,8 @@ class Meeting:
         """The active threads come."""
         if s.strand.phase(s.active, self.index) < self.over:
             message = (
-                f"{s.who} comes to {self.what} for the {self.over + 1}th time it is used, and need not know that the last "
-                f"is over: it could count for that one"
+                f"{s.who} comes to use {self.over + 1} of {self.what}, and need not know that the last one is over: "
+                f"it could count for that one"
             )
             yield s.fault("AMK310", message, "let it wait for the barrier too, or use another one")
         if not self.come:

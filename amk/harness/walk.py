@@ -253,7 +253,8 @@ class Walk:
         found = self.cluster.phases.get((rank, name, slot))
         if found is None:
             count = next((b.slots for b in self.p.kernel.barriers if b.name == name), 0)
-            message = f"{name}[{slot}] of block {rank}: '{name}' has {count} slots and the cluster {self.p.kernel.cluster} blocks"
+            have = f"'{name}' has {count} slots, and the cluster {self.p.kernel.cluster} blocks"
+            message = f"{name}[{slot}] of block {rank}: {have}"
             raise Stop(signal.fault("AMK202", message, "check the index against the declared slots"))
         for f in found.usable(signal, fence=fence or rank != self.strand.rank):
             raise Stop(f)
@@ -277,7 +278,8 @@ class Walk:
     def _reaches(self, rank: int, signal: Signal) -> None:
         """A peer must be known to have started before it is reached."""
         if not self.cluster.started(rank, self.strand, signal.active):
-            message = f"{signal.who} of block {self.strand.rank} reaches block {rank} of the cluster, which need not have started"
+            who = f"{signal.who} of block {self.strand.rank}"
+            message = f"{who} reaches block {rank} of the cluster, which need not have started"
             raise Stop(
                 signal.fault("AMK312", message, "let all blocks pass a cluster barrier first (relaxed is enough)")
             )
@@ -328,7 +330,7 @@ class Walk:
             self._multiply(group, active)
 
     def _copy(self, group: tuple[Any, ...], active: int) -> None:
-        """A copy into shared memory of this block, of a peer, or of several blocks, that completes on mbarriers there."""
+        """A copy into shared memory of this block, a peer, or several blocks, that completes on mbarriers there."""
         s = group[0]
         row = ROWS[s.row]
         peer = s.args.get("peer", Const(self.strand.rank))
@@ -391,7 +393,8 @@ class Walk:
         t, groups = next(bits(part.pattern.threads)), self.strand.committed(c.queue, c.active)
         state = "is not committed" if c.group is None else f"is group {c.group} of {groups}"
         what = {"cp_async": "cp.async", "bulk": "bulk copy"}.get(c.queue, c.queue)
-        said = f"the {what} of thread {t} {'into' if part.mode == 'c' else 'of'} {part.text} is in flight: its group {state}"
+        where = "into" if part.mode == "c" else "of"
+        said = f"the {what} of thread {t} {where} {part.text} is in flight: its group {state}"
         message = f"the block can exit while {said}, and no later wait retires it"
         hint = "end with a commit and a wait for 0 pending groups"
         at: Mapping[str, int] = point({**self.env, **c.env}) | {"t": t}

@@ -11,7 +11,7 @@ from amk.harness.footprint import Footprint
 from amk.harness.masks import bits
 from amk.harness.touched import Hit
 
-__all__ = ["Access", "InFlight", "in_flight", "overtaken", "point", "race", "uninitialised", "unfenced"]
+__all__ = ["Access", "InFlight", "in_flight", "overtaken", "point", "race", "unfenced", "uninitialised"]
 
 _PLAIN = {
     "r": "reads", "w": "writes", "a": "updates atomically", "c": "copies (cp.async) into", "l": "copied into",
@@ -58,8 +58,8 @@ def race(p: Program, old: Access, new: Access, hit: Hit, wait: str, one: bool) -
 def overtaken(p: Program, old: Access, new: Access, hit: Hit) -> Fault:
     """An access to what is copied on an mbarrier whose phase the thread has not waited for."""
     message = (
-        f"{_who(p, new, hit.second)} {_PLAIN[new.touch.mode]} {new.touch.text}, {_byte(p, hit)}, and has not waited for "
-        f"the mbarrier on which the copy of {_who(p, old, hit.first)} into it completes"
+        f"{_who(p, new, hit.second)} {_PLAIN[new.touch.mode]} {new.touch.text}, {_byte(p, hit)}, and has not "
+        f"waited for the mbarrier on which the copy of {_who(p, old, hit.first)} into it completes"
     )
     seconds = (Second(old.touch.pointer, f"{_who(p, old, hit.first)} issues the copy here{_said(old.env)}"),)
     at = _point(new, hit.second, hit.first, hit.cell * p.cell)
@@ -71,8 +71,8 @@ def unfenced(p: Program, old: Access, new: Access, hit: Hit) -> Fault:
     """An ordinary write that the asynchronous proxy need not see."""
     message = (
         f"{_who(p, old, hit.first)} {_PLAIN[old.touch.mode]} {old.touch.text}, and {_who(p, new, hit.second)} "
-        f"{_PLAIN[new.touch.mode]} {new.touch.text}: {_byte(p, hit)} was written by an ordinary access, and no fence makes "
-        f"it visible to the asynchronous proxy"
+        f"{_PLAIN[new.touch.mode]} {new.touch.text}: {_byte(p, hit)} was written by an ordinary access, and no "
+        f"fence makes it visible to the asynchronous proxy"
     )
     seconds = (Second(old.touch.pointer, f"{_who(p, old, hit.first)} writes it here{_said(old.env)}"),)
     at = _point(new, hit.second, hit.first, hit.cell * p.cell)
@@ -111,8 +111,8 @@ def in_flight(p: Program, old: Access, new: Access, hit: Hit, state: InFlight) -
 def _invisible(p: Program, old: Access, new: Access, hit: Hit, wait: str) -> Fault:
     message = (
         f"{_who(p, new, hit.second)} {_PLAIN[new.touch.mode]} {new.touch.text}, {_byte(p, hit)}, which "
-        f"{_who(p, old, hit.first)} copied there with cp.async: its own wait is done, but no block barrier has made the "
-        f"copy visible to other threads"
+        f"{_who(p, old, hit.first)} copied there with cp.async: its own wait is done, but no block barrier has made "
+        f"the copy visible to other threads"
     )
     seconds = (
         Second(old.touch.pointer, f"{_who(p, old, hit.first)} issues the copy here"), Second(wait, "the wait"),

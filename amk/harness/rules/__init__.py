@@ -30,7 +30,12 @@ from amk.harness.rules.amk303_copy_not_landed import AMK303
 from amk.harness.rules.amk304_global_race import AMK304
 from amk.harness.rules.amk305_partial_warp import AMK305
 from amk.harness.rules.amk306_mixed_atomic import AMK306
+from amk.harness.rules.amk307_deadlock import AMK307
 from amk.harness.rules.amk308_exit_in_flight import AMK308
+from amk.harness.rules.amk309_proxy_fence import AMK309
+from amk.harness.rules.amk310_phases import AMK310
+from amk.harness.rules.amk311_wgmma_registers import AMK311
+from amk.harness.rules.amk312_cluster_exit import AMK312
 from amk.harness.rules.amk401_unwritten_output import AMK401
 from amk.harness.rules.amk402_written_twice import AMK402
 from amk.harness.rules.amk404_access import AccessContract
@@ -69,7 +74,12 @@ RULES: tuple[type[Rule], ...] = (
     AMK304,
     AMK305,
     AMK306,
+    AMK307,
     AMK308,
+    AMK309,
+    AMK310,
+    AMK311,
+    AMK312,
     AMK401,
     AMK402,
     AccessContract,

@@ -1,0 +1,41 @@
+"""AMK307: deadlock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from amk.dsl.kernel import KernelDescriptor
+from amk.harness.context import Context
+from amk.harness.diagnostics import Diagnostic
+from amk.harness.findings import findings
+from amk.harness.rule import Rule
+from amk.harness.rules.examples_async import copied
+
+__all__ = ["AMK307"]
+
+
+class AMK307(Rule):
+    """Threads wait for a barrier or an mbarrier that nothing will ever complete.
+
+    Why:    the kernel hangs, and with it the stream; no tool that runs it can say more than that.
+    Proof:  one schedule is walked for every size and block of the cutoff. Whether it gets stuck does not depend on the
+            schedule (AMK310 holds that), so what stands still in it stands still in all; the message says who waits for
+            what, and what is missing there.
+    Bad:    all wait for a copy whose bytes nobody expects, since no thread arrives.
+    Good:   one thread arrives and expects as many bytes as the copy brings.
+    Source: PTX ISA, mbarrier and cp.async.bulk; https://github.com/mirage-project/mirage/pull/705
+    """
+
+    code = "AMK307"
+    title = "deadlock"
+
+    def check(self, k: Context) -> Iterator[Diagnostic]:
+        yield from findings(self, k, k.order.of("AMK307"))
+
+    @staticmethod
+    def bad() -> KernelDescriptor:
+        return copied("deadlock", arrive=False)
+
+    @staticmethod
+    def good() -> KernelDescriptor:
+        return copied("no_deadlock")
