@@ -19,7 +19,8 @@ class PhaseRing:
     """`slots` slots, each with an mbarrier that says it is full and one that says it is empty.
 
     The filler waits for `empty` of the slot (first with parity 1: a fresh slot is empty), arrives on `full` with the
-    bytes it will copy, and copies. The drainer waits for `full` (first with parity 0), uses the slot, and arrives on `empty`.
+    bytes it will copy, and copies. The drainer waits for `full` (first with parity 0), uses the slot, and arrives on
+    `empty`.
     Both carry (slot, parity) round their loops and move on by `advance`.
     fills, drains   arrivals that complete a phase of `full` and of `empty`
     """
