@@ -80,7 +80,7 @@ class Prover:
         self._inlined: dict[Expr, Expr] = {}
         self.invariants: dict[str, Interval] = {}  # of carried values of loops in loops, found at the outermost
         self.strides: dict[str, tuple[int, Expr]] = {}  # of a loop's counter: what it counts, and the loop's step
-        self._seen: set[tuple[str, str, str, tuple[Expr, ...]]] = set()
+        self._seen: dict[tuple[str, str, str, tuple[Expr, ...]], bool] = {}
         self._said: set[tuple[str, str, str]] = set()
         for d in kernel.buffers:
             self.facts.elements[d.name] = of_dtype(d.dtype)
@@ -149,22 +149,23 @@ class Prover:
     def require(self, code: str, pointer: str, goal: Expr, claim: str, message: str, hint: str = "") -> bool:
         """The claim `goal >= 0` (already inlined); what fails becomes a finding with `message`."""
         key = (code, pointer, claim, tuple(self.path))
-        if key in self._seen:
-            return True
-        self._seen.add(key)
+        if key not in self._seen:
+            self._seen[key] = self._shown(code, pointer, goal, claim, message, hint)
+        if code == "AMK208":  # what a quotient needs to have bounds of its own; once said, it is not said again
+            self.learn(goal)
+        return self._seen[key]
+
+    def _shown(self, code: str, pointer: str, goal: Expr, claim: str, message: str, hint: str) -> bool:
         by, verdict = self._decide(goal)
         if verdict.status == "proved":
             self.obligations.append(Obligation(code, pointer, claim, "z3" if by == "z3" else "affine"))
-            if code == "AMK208":  # what a quotient needs to have bounds of its own
-                self.learn(goal)
-            return True
-        if key[:3] not in self._said:
-            self._said.add(key[:3])
+        elif (said := (code, pointer, claim)) not in self._said:
+            self._said.add(said)
             self._fail(code, pointer, claim, message, verdict, hint)
-        return False
+        return verdict.status == "proved"
 
     def learn(self, goal: Expr) -> None:
-        """Keeps a proved claim as a fact for what follows on this path, where no interval says it."""
+        """Keeps a claim as a fact for what follows on this path, where no interval says it."""
         if not isinstance(goal, Const) and self.facts.interval(goal)[0] < 0:
             self.assume(apply(">=", goal, 0))
 
