@@ -7,9 +7,11 @@ import copy
 import pytest
 
 from amk.dsl.builder import KernelBuilder
+from amk.dsl.expr import as_expr
 from amk.dsl.layout import Padded, Swizzle, spanned
 from amk.harness.check import check
 from amk.harness.fragment import KINDS
+from amk.harness.rules.examples import example
 
 from .hopper import FORM, SCHEDULES, found, gemm, spoiled, statements
 
@@ -201,3 +203,38 @@ def test_an_unordered_construct_is_refused_and_not_accepted_unchecked():
     if KINDS:
         assert {d.code for d in check(gemm()).errors} == {"AMK008"}
     assert {d.code for d in check(spoiled(role(0, warps=[0, 7]))).errors} == {"AMK006"}
+
+
+@pytest.mark.parametrize(
+    ("value", "within", "said"),
+    [
+        ("t // 32", None, None),
+        ("(bx*384 + t) // 32", None, None),
+        ("t // 128 + n", None, None),
+        ("select(t < 64, 1, 2)", None, None),
+        ("t // 32", "t < 96", None),
+        ("t // 32", "n > 3", None),
+        ("t", None, "between lanes"),
+        ("t // 16", None, "between lanes"),
+        ("(bx*100 + t) // 32", None, "between lanes"),
+        ("select(t < 40, 1, 2)", None, "between lanes"),
+        ("a[0]", None, "between lanes"),
+        ("t // 32", "t < 40", "keep lanes"),
+        ("t // 32", "a[0] > 3", "keep lanes"),
+    ],
+)
+def test_what_is_declared_uniform_is(value, within, said):
+    let = {"kind": "let", "name": "u", "value": value, "uniform": True}
+    body = [let] if within is None else [{"kind": "if", "cond": within, "body": [let]}]
+    a = {"kind": "buffer", "name": "a", "space": "register", "dtype": "i32", "shape": [1]}
+    faults = [d.message for d in found(example(body=body, buffers=[a], threads=384), ("AMK004",))]
+    assert not faults if said is None else len(faults) == 1 and said in faults[0]
+
+
+@pytest.mark.parametrize(("carried", "uniform"), [("t // 32", True), ("t", False)])
+def test_a_carried_value_is_as_uniform_as_what_it_becomes(carried, uniform):
+    k = KernelBuilder("carried", target="sm_90a", threads=64)
+    with k.loop("i", 0, k.size("n"), c=0) as i:
+        k.let("u", i.c + i.var, uniform=True)
+        i.next(c=i.c + as_expr(carried))
+    assert (found(k.finish(grid=(1,)), ("AMK004",)) == []) == uniform
