@@ -12,7 +12,7 @@ from amk.dsl.target import Target
 from amk.harness.context import Context, ProverChoice
 from amk.harness.diagnostics import UNUSABLE, Diagnostic, Report
 
-__all__ = ["check", "made_for", "replayed"]
+__all__ = ["check", "made_for"]
 
 
 def check(kernel: KernelDescriptor, target: Target | str | None = None, *, prover: ProverChoice = "auto") -> Report:
@@ -20,7 +20,7 @@ def check(kernel: KernelDescriptor, target: Target | str | None = None, *, prove
     start = time.perf_counter()
     k = Context(kernel, made_for(kernel, target), prover)
     found = _run(k)
-    confirmed = tuple(replayed(kernel, d) for d in found)
+    confirmed = tuple(_replayed(kernel, d) for d in found)
     usable = _stage(found) == "all"
     facts = k.bounds.facts if usable else ()
     proofs = tuple(k.bounds.obligations if usable else ()) + tuple(k.obligations)
@@ -71,7 +71,7 @@ def _own_faults(k: Context) -> list[Diagnostic]:
     ]
 
 
-def replayed(kernel: KernelDescriptor, d: Diagnostic) -> Diagnostic:
+def _replayed(kernel: KernelDescriptor, d: Diagnostic) -> Diagnostic:
     """The finding, confirmed where the interpreter shows the same fault at the same values."""
     if not d.counterexample or d.severity != "error":
         return d

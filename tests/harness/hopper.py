@@ -1,7 +1,4 @@
-"""What the tests of Hopper's constructs share: wgmma_gemm as data to spoil, and rules that run by themselves.
-
-Rules are run directly because AMK008 may still refuse a construct that no engine orders (`fragment.KINDS`).
-"""
+"""What the tests of Hopper's constructs share: wgmma_gemm as data to spoil, and rules that run by themselves."""
 
 from __future__ import annotations
 

@@ -9,8 +9,6 @@ import pytest
 from amk.dsl.builder import KernelBuilder
 from amk.dsl.expr import as_expr
 from amk.dsl.layout import Padded, Swizzle, spanned
-from amk.harness.check import check
-from amk.harness.fragment import KINDS
 from amk.harness.rules.examples import example
 
 from .hopper import FORM, SCHEDULES, found, gemm, spoiled, statements
@@ -196,13 +194,6 @@ def test_features_of_targets(target, lacking):
         w for w in ("tma", "cluster", "wgmma", "setmaxnreg", "multicast") if any(f"needs {w}," in m for m in said)
     } == lacking
     assert any("cluster of 2" in m for m in said) == (target == "sm_80")
-
-
-def test_an_unordered_construct_is_refused_and_not_accepted_unchecked():
-    """Whatever no engine orders yet ends with AMK008, and form faults are said before it."""
-    if KINDS:
-        assert {d.code for d in check(gemm()).errors} == {"AMK008"}
-    assert {d.code for d in check(spoiled(role(0, warps=[0, 7]))).errors} == {"AMK006"}
 
 
 @pytest.mark.parametrize(

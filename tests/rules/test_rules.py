@@ -6,34 +6,22 @@ import re
 
 import pytest
 
-from amk.dsl.target import Target
-from amk.harness.check import check, replayed
-from amk.harness.context import Context
-from amk.harness.fragment import KINDS
+from amk.harness.check import check
 from amk.harness.rules import RULES
 
 SECTIONS = ("Why:", "Proof:", "Bad:", "Good:", "Source:")
 
 
-def checked(rule, kernel):
-    """The report; of a kernel with constructs that no engine orders yet (AMK008), what the rule itself finds."""
-    report = check(kernel)
-    if rule.code != "AMK008" and {d.code for d in report.errors} == {"AMK008"} and KINDS:
-        k = Context(kernel, Target.find(kernel.target))
-        return report._replace(diagnostics=tuple(replayed(kernel, d) for d in rule().check(k)))
-    return report
-
-
 @pytest.mark.parametrize("rule", RULES, ids=lambda r: r.code)
 def test_bad_shows_exactly_this_fault(rule):
-    report = checked(rule, rule.bad())
+    report = check(rule.bad())
     found = {d.code for d in report.errors} or {d.code for d in report.warnings}
     assert found == {rule.code}, [d.to_dict() for d in report.diagnostics]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda r: r.code)
 def test_good_shows_no_fault(rule):
-    report = checked(rule, rule.good())
+    report = check(rule.good())
     assert report.ok, [d.to_dict() for d in report.diagnostics]
     assert rule.code not in {d.code for d in report.diagnostics}
 
@@ -66,7 +54,7 @@ NO_COUNTEREXAMPLE = {
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda r: r.code)
 def test_an_error_has_a_confirmed_counterexample_or_a_reason_why_there_is_none(rule):
-    for d in checked(rule, rule.bad()).errors:
+    for d in check(rule.bad()).errors:
         if rule.code in NO_COUNTEREXAMPLE:
             assert not d.counterexample, "remove it from the list"
         else:
