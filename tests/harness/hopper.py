@@ -13,7 +13,6 @@ from amk.ops.wgmma_gemm import WgmmaSchedule, wgmma_gemm
 
 FORM = tuple(f"AMK00{n}" for n in range(2, 8))
 BOUNDS = ("AMK009", "AMK102", "AMK201", "AMK203", "AMK204", "AMK205", "AMK208", "AMK209")
-COVERAGE = ("AMK304", "AMK306", "AMK401", "AMK402", "AMK404")
 
 SCHEDULES = [
     WgmmaSchedule(),
