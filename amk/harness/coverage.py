@@ -38,7 +38,7 @@ from amk.harness.row_operands import elements
 if TYPE_CHECKING:
     from amk.harness.context import Context
 
-__all__ = ["CoverageResult", "Site", "cover", "global_sites"]
+__all__ = ["CoverageResult", "Site", "cover", "global_sites", "role_conditions"]
 
 MODES = {"read": "r", "write": "w", "update": "a"}
 
@@ -160,12 +160,12 @@ def _sites(p: Program, body: tuple[Statement, ...], loops: tuple[Any, ...], cond
             yield from _sites(p, s.body, loops, (*conds, *conjuncts(p.inline(s.cond))))
         elif s.kind == "team":
             for r in s.roles:
-                yield from _sites(p, r.body, loops, (*conds, *_role(p, r)))
+                yield from _sites(p, r.body, loops, (*conds, *role_conditions(p, r)))
         else:
             yield from _of(p, s, loops, conds)
 
 
-def _role(p: Program, r: Role) -> tuple[Expr, ...]:
+def role_conditions(p: Program, r: Role) -> tuple[Expr, ...]:
     """The conditions on a thread of a role's warps."""
     first, end = (32 * w for w in r.warps)
     low = (apply(">=", "t", first),) if first else ()
