@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from amk.cli.output import clean, paint, say, say_json, table
 
 if TYPE_CHECKING:
-    from amk.dsl.describe import Summary
+    from amk.dsl.describe import AccessFact, RoleFact, Summary
     from amk.dsl.target import Target
 
 __all__ = ["add_describe", "add_explain", "add_rules", "add_schema", "add_targets"]
@@ -47,16 +47,28 @@ def _described(s: Summary) -> str:
         ("fits", f"{s.blocks_per_sm} blocks an SM, limited by {s.limited_by}; at least {s.least_blocks_per_sm}"),
     ]
     out = [paint(f"{clean(s.name)} on {clean(s.target)}", "bold"), table(head, indent="  ")]
-    out += _section("parameters", [(x,) for x in s.params]) + _section("arrays", [(x,) for x in s.buffers])
+    out += _section("parameters", [(x,) for x in s.params]) + _section("tensor maps", [(x,) for x in s.maps])
+    out += _section("arrays", [(x,) for x in s.buffers]) + _section("mbarriers", [(x,) for x in s.barriers])
+    out += _section("roles", [_role(x) for x in s.roles])
     loops = [(x.var, f"{x.trips} trips", f"unroll {x.unroll}", _carries(x.carried), x.pointer) for x in s.loops]
     accesses = [
         (x.what, x.operand, x.space, f"{x.width_bytes} B", "" if x.stride is None else f"stride {x.stride} B",
-         x.pattern + (f", {x.sectors} sectors" if x.sectors else ""), x.pointer)
+         _pattern(x), x.pointer)
         for x in s.accesses
     ]  # fmt: skip
     syncs = [(x.what, f"in loop {x.loop}" if x.loop else "", x.pointer) for x in s.syncs]
     out += _section("loops (serial in a thread)", loops) + _section("accesses (of a warp)", _merged(accesses))
     return "\n".join(out + _section("synchronisation", syncs))
+
+
+def _pattern(x: AccessFact) -> str:
+    sectors = f", {x.sectors} sectors" if x.sectors else ""
+    return x.pattern + sectors + (f", until {x.completes}" if x.completes else "")
+
+
+def _role(r: RoleFact) -> tuple[str, str, str]:
+    budget = "" if r.registers is None else f"{r.registers} registers a thread"
+    return f"warps {r.first_warp} to {r.end_warp - 1}", budget, r.pointer
 
 
 def _carries(names: tuple[str, ...]) -> str:

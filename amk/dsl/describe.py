@@ -7,23 +7,25 @@ and sizes at `SAMPLE` (or the nearest value of their domain). What depends on lo
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
+from math import prod
 from typing import Any
 
+from amk.dsl.describe_text import barrier_text, buffer_text, map_text, order_text, param_text
 from amk.dsl.evaluate import function_of
 from amk.dsl.expr import BUILTINS, Apply, Const, Elem, Expr, cdiv, names, subterms
-from amk.dsl.instructions import ROWS
+from amk.dsl.instructions import ROWS, Operand
 from amk.dsl.kernel import KernelDescriptor, walk
 from amk.dsl.layout import extent, offset
-from amk.dsl.nodes import Buffer, For, Param, Statement
+from amk.dsl.nodes import Buffer, Call, For, Param, Statement, Team, TensorMap
 from amk.dsl.occupancy import occupancy
 from amk.dsl.registers import assumed_registers, expected_registers
 from amk.dsl.target import Target
 from amk.dsl.types import nbytes
 from amk.errors import DescriptorError
 
-__all__ = ["SAMPLE", "AccessFact", "LoopFact", "Summary", "SyncFact", "summary"]
+__all__ = ["SAMPLE", "AccessFact", "LoopFact", "RoleFact", "Summary", "SyncFact", "summary"]
 
 SAMPLE = 1024
 _WARP = 32
@@ -50,7 +52,9 @@ class AccessFact:
     """One access of the first warp. Bytes; `stride` between neighbouring lanes (None: not constant or not known).
 
     `pattern`: coalesced, broadcast, strided or unknown in global memory; conflict-free, broadcast, N-way conflict or
-    unknown in shared memory. `sectors` of 32 bytes are what one request of a full warp touches.
+    unknown in shared memory; box, tile or run where one instruction moves `width_bytes` as a whole. `sectors` of 32
+    bytes are what one request of a full warp touches. `completes`: the group or the mbarrier with which an
+    asynchronous access ends.
     """
 
     pointer: str
@@ -61,6 +65,7 @@ class AccessFact:
     stride: int | None
     pattern: str
     sectors: int | None = None
+    completes: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,16 @@ class SyncFact:
     pointer: str
     what: str
     loop: str
+
+
+@dataclass(frozen=True, slots=True)
+class RoleFact:
+    """What some warps of a block do: the first warp and the one after the last, and a thread's register budget."""
+
+    pointer: str
+    first_warp: int
+    end_warp: int
+    registers: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +115,9 @@ class Summary:
     loops: tuple[LoopFact, ...]
     accesses: tuple[AccessFact, ...]
     syncs: tuple[SyncFact, ...]
+    maps: tuple[str, ...] = ()
+    barriers: tuple[str, ...] = ()
+    roles: tuple[RoleFact, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """JSON data."""
@@ -125,10 +143,12 @@ def _summary(kernel: KernelDescriptor, target: Target) -> Summary:
         threads=kernel.threads, cluster=kernel.cluster, min_blocks=kernel.min_blocks, array_registers=arrays,
         registers=registers, most_registers=most, shared_bytes=kernel.shared_bytes,
         blocks_per_sm=resident.blocks_per_sm, least_blocks_per_sm=least.blocks_per_sm, limited_by=resident.limited_by,
-        params=tuple(map(_param, kernel.params)), buffers=tuple(map(_buffer, kernel.buffers)),
+        params=tuple(map(param_text, kernel.params)), buffers=tuple(map(buffer_text, kernel.buffers)),
         loops=tuple(_loop(p, s) for p, s in statements if s.kind == "for"),
         accesses=tuple(a for p, s in statements for a in _accesses(kernel, p, s, warp)),
-        syncs=tuple(f for p, s in statements if (f := _sync(kernel, p, s))),
+        syncs=tuple(SyncFact(p, w, _enclosing(kernel, p)) for p, s in statements if (w := order_text(s))),
+        maps=tuple(map(map_text, kernel.maps)), barriers=tuple(map(barrier_text, kernel.barriers)),
+        roles=tuple(r for p, s in statements if s.kind == "team" for r in _roles(p, s)),
     )  # fmt: skip
 
 
@@ -136,39 +156,14 @@ def _arrays(kernel: KernelDescriptor, space: str) -> list[Buffer]:
     return [b for b in kernel.buffers if b.space == space]
 
 
-def _param(p: Param) -> str:
-    if p.shape is None:
-        by = f", a multiple of {p.multiple_of}" if p.multiple_of > 1 else ""
-        return f"{p.name}: {p.dtype}" + (f" in [{p.min}, {p.max}]{by}" if p.dtype[0] in "iu" else "")
-    strides = f", strides ({', '.join(map(str, p.strides))})" if p.strides else ""
-    return f"{p.name}: {p.dtype}[{', '.join(map(str, p.shape))}], {p.access}, aligned to {p.align}{strides}"
-
-
-def _buffer(b: Buffer) -> str:
-    layout = f", {b.layout.kind}" if b.layout else ""
-    return f"{b.name}: {b.space} {b.dtype}[{', '.join(map(str, b.shape))}]{layout}"
-
-
 def _loop(pointer: str, s: For) -> LoopFact:
     trips = cdiv(s.hi - s.lo if s.lo != Const(0) else s.hi, s.step) if s.step != Const(1) else s.hi - s.lo
     return LoopFact(pointer, s.var, str(trips), s.unroll, tuple(c.name for c in s.carry))
 
 
-# ----------------------------------------------------------------------------------------------------------- ordering
-def _sync(kernel: KernelDescriptor, pointer: str, s: Statement) -> SyncFact | None:
-    if s.kind == "sync":
-        what = f"barrier of the {s.scope}" + (" (execution only)" if s.relaxed else "")
-    elif s.kind == "commit":
-        what = f"commit {s.queue} group"
-    elif s.kind == "wait":
-        what = f"wait until {s.pending} {s.queue} groups are pending" if s.queue else f"wait on {s.barrier}"
-    elif s.kind == "arrive":
-        what = f"arrive on {s.barrier}"
-    elif s.kind == "fence":
-        what = f"fence {s.what}"
-    else:
-        return None
-    return SyncFact(pointer, what, _enclosing(kernel, pointer))
+def _roles(pointer: str, s: Team) -> Iterator[RoleFact]:
+    for i, r in enumerate(s.roles):
+        yield RoleFact(f"{pointer}/roles/{i}", *r.warps, r.registers)
 
 
 def _enclosing(kernel: KernelDescriptor, pointer: str) -> str:
@@ -179,25 +174,60 @@ def _enclosing(kernel: KernelDescriptor, pointer: str) -> str:
 
 # ----------------------------------------------------------------------------------------------------------- accesses
 def _accesses(kernel: KernelDescriptor, pointer: str, s: Statement, warp: Warp) -> Iterator[AccessFact]:
+    if s.kind == "call":
+        yield from _called(kernel, pointer, s, warp)
     for what, ref, width in _operands(s):
         declared = kernel.find(ref.buffer)
         if isinstance(declared, (Param, Buffer)) and kernel.space(ref) in ("global", "shared"):
-            size = width if s.kind == "call" and width else max(width, 1) * nbytes(declared.dtype)
-            yield _access(kernel, pointer, what, ref, size, warp)
+            yield _access(kernel, pointer, what, ref, width * nbytes(declared.dtype), warp)
 
 
 def _operands(s: Statement) -> Iterator[tuple[str, Elem, int]]:
-    """Each memory operand: what is done, where, and elements (bytes for a call)."""
+    """Each memory operand of a plain access: what is done, where, and elements."""
     if s.kind == "load":
         yield "load", s.src, s.width
     elif s.kind == "store":
         yield "store", s.dst, len(s.values)
     elif s.kind == "atomic":
         yield f"atomic {s.op}", s.dst, 1
-    elif s.kind == "call" and s.row in ROWS:
-        for operand in ROWS[s.row].operands:
-            if operand.role in s.refs:
-                yield f"{s.row} {operand.mode}", s.refs[operand.role], operand.nbytes
+
+
+def _called(kernel: KernelDescriptor, pointer: str, s: Call, warp: Warp) -> Iterator[AccessFact]:
+    """The memory operands of an instruction."""
+    row = ROWS.get(s.row)
+    for o in row.operands if row is not None else ():
+        ref = s.refs.get(o.role)
+        d = kernel.find(ref.buffer) if ref is not None else None
+        if row is None or ref is None or not isinstance(d, (Param, Buffer, TensorMap)) or o.space == "register":
+            continue
+        done = f"its {row.completes} group" if row.completes != "barrier" else str(s.refs.get("bar", ""))
+        what, ends = f"{s.row} {o.mode}", "" if row.completes == "now" else done
+        whole = _whole(kernel, s, o)
+        if whole is not None:
+            space = "global" if isinstance(d, TensorMap) else kernel.space(ref)
+            yield AccessFact(pointer, what, str(ref), space, whole[1], None, whole[0], None, ends)
+        elif not isinstance(d, TensorMap):
+            fact = _access(kernel, pointer, what, ref, o.nbytes or nbytes(d.dtype), warp[: o.lanes])
+            yield replace(fact, completes=ends)
+
+
+def _whole(kernel: KernelDescriptor, s: Call, o: Operand) -> tuple[str, int] | None:
+    """What one instruction moves as a whole, and its bytes."""
+    if o.box and o.box in s.refs:
+        m = kernel.find(s.refs[o.box].buffer)
+        tensor = kernel.find(m.tensor) if isinstance(m, TensorMap) else None
+        return (
+            ("box", prod(m.box) * nbytes(tensor.dtype))
+            if isinstance(m, TensorMap) and isinstance(tensor, Param)
+            else None
+        )
+    if o.tile:
+        d = kernel.find(s.refs[o.role].buffer)
+        return ("tile", prod(o.tile) * nbytes(d.dtype)) if isinstance(d, Buffer) else None
+    if o.counted:
+        n = s.args.get(o.counted)
+        return ("run", int(n.value)) if isinstance(n, Const) else None
+    return None
 
 
 def _access(kernel: KernelDescriptor, pointer: str, what: str, ref: Elem, width: int, warp: Warp) -> AccessFact:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from amk.dsl.expr import Const, Expr, ExprLike, apply, as_expr
 from amk.dsl.fields import whole
 
-__all__ = ["Fragment", "Layout", "Padded", "Strided", "Swizzle", "extent", "offset", "row_major"]
+__all__ = ["Fragment", "Layout", "Padded", "Strided", "Swizzle", "extent", "offset", "row_major", "spanned"]
 
 _Small = Annotated[int, whole(0, 1 << 20)]
 
@@ -47,6 +47,15 @@ class Swizzle(_Layout):
     bits: Annotated[int, whole(1, 5)]
     base: Annotated[int, whole(0, 8)]
     shift: Annotated[int, whole(1, 12)]
+
+
+def spanned(span: int, size: int) -> Swizzle:
+    """The layout in which TMA leaves rows of `span` bytes (32, 64 or 128), of elements of `size` bytes.
+
+    Source: CUDA C++ Programming Guide, Tensor Memory Access, swizzle modes: the 16-byte chunks of a row are permuted by
+    address bits 7 and up, so the array starts at a multiple of 8 * span bytes, where the pattern repeats.
+    """
+    return Swizzle(bits=(span // 16).bit_length() - 1, base=(16 // size).bit_length() - 1, shift=3)
 
 
 Layout = Annotated[Strided | Padded | Swizzle, Field(discriminator="kind")]

@@ -6,12 +6,13 @@ import math
 from typing import NamedTuple
 
 from amk.dsl.expr import Const, Elem, Expr, apply
-from amk.dsl.layout import Strided, Swizzle, linear
-from amk.dsl.nodes import Buffer, Param
+from amk.dsl.instructions import Operand
+from amk.dsl.layout import Strided, Swizzle, linear, strides
+from amk.dsl.nodes import Buffer, Call, Param
 from amk.dsl.types import nbytes
 from amk.harness.bounds import Finding, Prover, minus
 
-__all__ = ["Access", "check_access", "check_strides"]
+__all__ = ["Access", "check_access", "check_strides", "check_tile"]
 
 
 class Access(NamedTuple):
@@ -96,6 +97,28 @@ def _multiple(p: Prover, a: Access, address: Expr, n: int, what: str) -> None:
     message = f"{a.what} {a.ref} needs {a.align} bytes of alignment, and {what} allow {found}"
     hint = "use a narrower access, or state that the size is a multiple (multiple_of)"
     p.require("AMK205", a.at, minus(Const(0), apply("%", address, n)), claim, message, hint)
+
+
+def check_tile(p: Prover, s: Call, o: Operand, ref: Elem, at: str) -> None:
+    """A box starts at its alignment and a tile at whole steps, both counted before the swizzle."""
+    full = p.context.kernel.resolve(ref)
+    b = p.context.kernel.declarations[full.buffer]
+    assert isinstance(b, Buffer)
+    index = tuple(map(p.inline, full.index))
+    if o.box:
+        first = p.context.kernel.shared_offsets[b.name]
+        address = linear(index, strides(b.shape, b.layout)) * nbytes(b.dtype) + first
+        _multiple(
+            p, Access(ref, full, 1, o.align, f"{s.row} {o.role}", at), address, o.align, f"the index into {b.name}"
+        )
+        return
+    for i, e, step in zip(full.index[-len(o.step) :], index[-len(o.step) :], o.step, strict=True):
+        claim = f"{s.row} {o.role} {ref}: {i} is a multiple of {step}"
+        if step == 1 or p.facts.divisor(e) % step == 0:
+            p.note("AMK205", at, claim) if step > 1 else None
+            continue
+        message = f"{s.row} {o.role} {ref} needs an index that is a multiple of {step}, and {i} need not be one"
+        p.require("AMK205", at, minus(Const(0), apply("%", e, step)), claim, message, "start the tile at whole steps")
 
 
 # -------------------------------------------------------------------------------------------------------------- offsets

@@ -21,7 +21,7 @@ from amk.dsl.layout import linear as dot
 from amk.dsl.nodes import Buffer, Param, Statement
 from amk.dsl.types import nbytes
 from amk.harness.columns import Columns, Tables
-from amk.harness.coverage import Site, global_sites, linear, rebuilt
+from amk.harness.coverage import Site, global_sites, linear, rebuilt, role_conditions
 from amk.harness.events import Operand, Program, Unsupported
 from amk.harness.faults import Fault
 
@@ -88,10 +88,18 @@ def widths(ctx: Context) -> Iterator[Fault]:
 
 
 def _sites(p: Program) -> list[Site]:
+    """Accesses of single threads; boxes and bulk copies are moved whole, whatever the lanes of a warp do."""
     try:
-        return [s for s in global_sites(p) if not any(map(has_elements, s.index)) and s.mode != "a"]
+        return [
+            s for s in global_sites(p) if not any(map(has_elements, s.index)) and s.mode != "a" and not _whole(p, s)
+        ]
     except Unsupported:
         return []
+
+
+def _whole(p: Program, s: Site) -> bool:
+    d = p.kernel.declarations[s.tensor]
+    return bool(s.box) or (isinstance(d, Param) and s.width * nbytes(d.dtype) > 16)
 
 
 def _sectors(warp: Warp, s: Site) -> tuple[int, int] | None:
@@ -156,6 +164,8 @@ def bank_conflicts(ctx: Context) -> Iterator[Fault]:
     p = ctx.program
     seen: set[tuple[str, str]] = set()
     for s in _shared(p, p.kernel.body, (), ()):
+        if s.operand.tile or s.operand.dense:
+            continue  # read and written by the hardware in its own order
         degree, bank = _degree(ctx.warp, s)
         if degree >= 2 and (s.pointer, str(s.operand.ref)) not in seen:
             seen.add((s.pointer, str(s.operand.ref)))
@@ -176,6 +186,10 @@ def _shared(
         inside = (*loops, s) if s.kind == "for" else loops
         for o in p.operands(s):
             yield Shared(p.pointers[id(s)], o, more, inside)
+        if s.kind == "team":
+            for r in s.roles:
+                yield from _shared(p, r.body, (*more, *role_conditions(p, r)), inside)
+            continue
         for _, inner in children(s):
             yield from _shared(p, inner, more, inside)
 
@@ -186,7 +200,7 @@ def _degree(warp: Warp, s: Shared) -> tuple[int, int]:
     assert isinstance(b, Buffer)
     size = s.operand.width * nbytes(b.dtype)
     try:
-        starts = warp.lanes(warp.p.address_terms(s.operand)[0], s)
+        starts = warp.lanes(warp.p.address_terms(s.operand)[0], s)[: s.operand.lanes]
     except Unsupported:
         return 1, 0
     group = 32 if size <= 4 else max(8, 128 // size)
@@ -224,7 +238,10 @@ def unused_padding(ctx: Context) -> Iterator[Fault]:
 
 def _last(p: Program, tables: Tables, s: Shared) -> int:
     """One more than the largest last index, over all threads and the loops of constant trip count."""
-    e = p.address_terms(s.operand)[-1]
+    o, b = s.operand, p.kernel.find(s.operand.ref.buffer)
+    if o.dense and isinstance(b, Buffer):
+        return b.shape[-1]
+    e = p.address_terms(o)[-1]
     ranges: list[range] = []
     variables = [x for x in s.loops if x.var in names(e)]
     for loop in variables:
@@ -234,7 +251,7 @@ def _last(p: Program, tables: Tables, s: Shared) -> int:
         ranges.append(range(*bounds))
     used = [x.var for x in variables]
     tops = (max(tables.column(dict(zip(used, at, strict=True)), e)) for at in product(*ranges))
-    return max((top + s.operand.width for top in tops), default=0)
+    return max((top + (o.tile[-1] if o.tile else o.width) for top in tops), default=0)
 
 
 # ------------------------------------------------------------------------------------------------------------- warp
@@ -250,7 +267,7 @@ def first_values(p: Program, loops: tuple[Any, ...]) -> dict[str, Expr]:
 
 
 class Warp:
-    """The first warp of an interior block of a large problem, at the first iteration of every loop."""
+    """The first warp that makes an access, in an interior block of a large problem, at the first iteration of loops."""
 
     def __init__(self, p: Program) -> None:
         self.p = p
@@ -259,11 +276,13 @@ class Warp:
             if q.dtype not in ("f32", "f64", "f16", "bf16", "bool"):
                 step = q.multiple_of
                 self.typical[q.name] = min(max(-(-_LARGE // step) * step, q.min), q.max // step * step)
+        self._all = Columns(p.threads, {"t": list(range(p.threads))})
+        self._warps: dict[tuple[Expr, ...], int] = {}
         self._inside: dict[tuple[int, ...], tuple[Columns, frozenset[str]]] = {}
 
     def lanes(self, e: Expr, s: Site | Shared) -> list[int]:
         """The term's value for each active lane of the access; [] where it is not known."""
-        columns, fixed = self._in(s.loops)
+        columns, fixed = self._in(s.loops, self._first(s.conds))
         if not names(e) <= columns.variables.keys() or has_elements(e):
             return []
         own = [c for c in s.conds if names(c) <= fixed and not has_elements(c)]  # those on the thread alone
@@ -273,11 +292,21 @@ class Warp:
         active = [all(x) for x in zip(*map(columns.of, own), strict=True)]
         return [x for x, on in zip(found, active, strict=True) if on]
 
-    def _in(self, loops: tuple[Any, ...]) -> tuple[Columns, frozenset[str]]:
-        """Values inside these loops, and the names whose values no size or block decides."""
-        key = tuple(map(id, loops))
+    def _first(self, conds: tuple[Expr, ...]) -> int:
+        """The first warp of which a thread meets the conditions on the thread alone."""
+        own = tuple(c for c in conds if names(c) == {"t"} and not has_elements(c))
+        if own not in self._warps:
+            marks = [self._all.of(c) for c in own]
+            chosen = next((t for t, x in enumerate(zip(*marks, strict=True)) if all(x)), 0) if own else 0
+            self._warps[own] = chosen // 32
+        return self._warps[own]
+
+    def _in(self, loops: tuple[Any, ...], warp: int) -> tuple[Columns, frozenset[str]]:
+        """Values of a warp inside these loops, and the names whose values no size or block decides."""
+        key = (warp, *map(id, loops))
         if key not in self._inside:
-            known: dict[str, Any] = {"t": list(range(min(32, self.p.threads))), **self.typical}
+            lanes = range(32 * warp, min(32 * warp + 32, self.p.threads))
+            known: dict[str, Any] = {"t": list(lanes), **self.typical}
             columns = Columns(len(known["t"]), known)
             fixed = {"t"}
             for name, e in first_values(self.p, loops).items():

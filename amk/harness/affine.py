@@ -1,12 +1,12 @@
-"""Tier 0 of the bounds prover: polynomials over integer atoms, intervals, and facts that are known to be >= 0.
+"""Tier 0 of the bounds prover: facts that are known to be >= 0, and what follows from them.
 
 In: integer terms and conditions. Out: `prove(term)`, true only if the term is >= 0 wherever the facts hold.
 
-A size that is a multiple of m is m times a quotient, so divisibility is visible in the coefficients; a fact is then
-tightened by the gcd of its coefficients (`K - c - 1 >= 0` with all multiples of 4 is `K - c - 4 >= 0`).
+A fact is tightened by the gcd of its coefficients (`K - c - 1 >= 0` with all multiples of 4 is `K - c - 4 >= 0`).
+Products of sizes are atoms' products; `p >= 0` is also shown by `w * (p + 1) >= 1` for a `w >= 0`, which is how a
+quotient by a size gets its bound.
 
-Source: Cooper, "Theorem proving in arithmetic without multiplication" (1972), the gcd tightening of integer facts;
-Moore, "Interval Analysis" (1966).
+Source: Cooper, "Theorem proving in arithmetic without multiplication" (1972), the gcd tightening of integer facts.
 """
 
 from __future__ import annotations
@@ -14,38 +14,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from math import gcd
 
-from amk.dsl.expr import Apply, Const, Elem, Expr, Var, apply, has_elements, names
-from amk.harness.intervals import WIDE, Interval, combine, multiple, times
+from amk.dsl.expr import Apply, Expr, has_elements, names
+from amk.harness.intervals import Interval
+from amk.harness.terms import CASTS, Mono, Poly, Terms, product, scaled_sum
 
-__all__ = ["Facts", "Mono", "Poly", "scaled_sum"]
+__all__ = ["CASTS", "Facts", "Mono", "Poly", "scaled_sum"]
 
-Mono = tuple[Expr, ...]
-Poly = dict[Mono, int]  # () is the constant term
-CASTS = frozenset(("i32", "i64", "u32"))
 BUDGET, DEPTH, SPLITS = 600, 4, 3
-MAX_TERMS = 64
-
-
-def scaled_sum(a: Poly, x: int, b: Poly, y: int) -> Poly:
-    """a*x + b*y."""
-    out = dict(a) if x == 1 else {m: c * x for m, c in a.items()} if x else {}
-    for m, c in b.items():
-        n = out.get(m, 0) + c * y
-        if n:
-            out[m] = n
-        else:
-            out.pop(m, None)
-    return out
-
-
-def product(a: Poly, b: Poly) -> Poly:
-    """a * b, monomials with sorted factors."""
-    out: Poly = {}
-    for m, c in a.items():
-        for n, d in b.items():
-            key = tuple(sorted(m + n, key=str)) if m and n else m or n
-            out[key] = out.get(key, 0) + c * d
-    return {m: c for m, c in out.items() if c}
 
 
 def tight(p: Poly) -> Poly:
@@ -54,146 +29,15 @@ def tight(p: Poly) -> Poly:
     return p if g < 2 else {**p, (): p.get((), 0) // g * g}
 
 
-class Facts:
+class Facts(Terms):
     """Ranges and divisors of variables, and the facts on the path to the current statement."""
 
     def __init__(self, ranges: Mapping[str, Interval], scales: Mapping[str, int]) -> None:
-        self.ranges = dict(ranges)
-        self.scales = {n: m for n, m in scales.items() if m > 1}
-        for n, m in self.scales.items():
-            lo, hi = self.ranges[n]
-            self.ranges[f"{n}/{m}"] = (-(-lo // m), hi // m)
-        self.elements: dict[str, Interval] = {}
+        super().__init__(ranges, scales)
         self.path: list[Poly] = []
-        self._polys: dict[Expr, Poly] = {}
-        self._spans: dict[Expr, Interval] = {}
         self._about: dict[Expr, tuple[Poly, ...]] = {}
         self._meanings: dict[tuple[Expr, bool], tuple[Poly, ...]] = {}
         self._left = 0
-
-    # -- normal form ------------------------------------------------------------------------------------------------
-    def poly(self, e: Expr) -> Poly:
-        """The term as a polynomial; what is neither sum nor product becomes an atom."""
-        found = self._polys.get(e)
-        if found is None:
-            found = self._polys[e] = self._normal(e)
-        return found
-
-    def _normal(self, e: Expr) -> Poly:
-        if isinstance(e, Const) and isinstance(e.value, int):
-            return {(): int(e.value)} if e.value else {}
-        if isinstance(e, Var):
-            m = self.scales.get(e.name)
-            return {(Var(f"{e.name}/{m}"),): m} if m else {(e,): 1}
-        if not isinstance(e, Apply):
-            return {(e,): 1}
-        op = e.op
-        if op in CASTS and self._integer(e.args[0]):
-            return self.poly(e.args[0])
-        if op == "neg":
-            return scaled_sum({}, 0, self.poly(e.args[0]), -1)
-        if op in ("+", "-"):
-            return scaled_sum(self.poly(e.args[0]), 1, self.poly(e.args[1]), 1 if op == "+" else -1)
-        if op == "*":
-            a, b = self.poly(e.args[0]), self.poly(e.args[1])
-            return product(a, b) if len(a) * len(b) <= MAX_TERMS else {(e,): 1}
-        return self._divided(e)
-
-    def _integer(self, e: Expr) -> bool:
-        """Only integer variables and operators (a cast of anything else says nothing about its value)."""
-        if isinstance(e, Const):
-            return type(e.value) is int
-        if isinstance(e, Apply):
-            return e.op not in ("/", "f32", "f64", "fma") and all(map(self._integer, e.args))
-        return isinstance(e, Var) and e.name in self.ranges
-
-    def _divided(self, e: Apply) -> Poly:
-        d = e.args[1].value if len(e.args) > 1 and isinstance(e.args[1], Const) else None
-        if type(d) is not int or d < (0 if e.op in ("<<", ">>") else 1):
-            return {(e,): 1}
-        if e.op == "<<" and d < 63:
-            return scaled_sum(self.poly(e.args[0]), 1 << d, {}, 0)
-        if e.op == ">>" and d < 63:
-            return self._quotient(self.poly(e.args[0]), 1 << d)
-        if e.op == "cdiv":
-            return self._quotient(scaled_sum(self.poly(e.args[0]), 1, {(): d - 1}, 1), d)
-        if e.op == "&" and d & (d + 1) == 0:
-            return self._remainder(self.poly(e.args[0]), d + 1)
-        if e.op == "//":
-            return self._quotient(self.poly(e.args[0]), d)
-        return self._remainder(self.poly(e.args[0]), d) if e.op == "%" else {(e,): 1}
-
-    def _quotient(self, p: Poly, d: int) -> Poly:
-        """floor(p / d): what d divides comes out, and the rest is an atom unless it lies in [0, d)."""
-        whole, rest = {m: c // d for m, c in p.items() if c % d == 0}, {m: c for m, c in p.items() if c % d}
-        lo, hi = self.span(rest)
-        if rest and not (lo >= 0 and hi < d):
-            whole = scaled_sum(whole, 1, {(Apply("//", (self.term(rest), Const(d))),): 1}, 1)
-        return whole
-
-    def _remainder(self, p: Poly, d: int) -> Poly:
-        rest = {m: c % d if m == () else c for m, c in p.items() if c % d}
-        lo, hi = self.span(rest)
-        return rest if lo >= 0 and hi < d else {(Apply("%", (self.term(rest), Const(d))),): 1}
-
-    @staticmethod
-    def term(p: Poly) -> Expr:
-        """The polynomial as a term."""
-        out: Expr = Const(0)
-        for m in sorted(p, key=str):
-            part: Expr = Const(p[m])
-            for x in m:
-                part = apply("*", part, x)
-            out = apply("+", out, part)
-        return out
-
-    # -- intervals --------------------------------------------------------------------------------------------------
-    def span(self, p: Poly) -> Interval:
-        """Bounds of a polynomial from the ranges alone."""
-        lo = hi = p.get((), 0)
-        for m, c in p.items():
-            if m:
-                a, b = self._mono(m)
-                lo, hi = (lo + c * a, hi + c * b) if c > 0 else (lo + c * b, hi + c * a)
-        return lo, hi
-
-    def interval(self, e: Expr) -> Interval:
-        """Bounds of a term from the ranges alone."""
-        return self.span(self.poly(e))
-
-    def _mono(self, m: Mono) -> Interval:
-        out = self._atom(m[0])
-        for x in m[1:]:
-            out = times(out, self._atom(x))
-        return out
-
-    def _atom(self, e: Expr) -> Interval:
-        found = self._spans.get(e)
-        if found is None:
-            found = self._atom_span(e)
-            if not isinstance(e, Var):
-                self._spans[e] = found
-        return found
-
-    def _atom_span(self, e: Expr) -> Interval:
-        if isinstance(e, Var):
-            return self.ranges.get(e.name, WIDE)
-        if isinstance(e, Elem):
-            return self.elements.get(e.buffer, WIDE)
-        return combine(e.op, tuple(self.interval(a) for a in e.args)) if isinstance(e, Apply) else WIDE
-
-    def divisor(self, e: Expr) -> int:
-        """A number that divides the term for all values (0 for the term 0)."""
-        return self.divisor_of(self.poly(e))
-
-    def divisor_of(self, p: Poly) -> int:
-        out = 0
-        for m, c in p.items():
-            part = c
-            for x in m:
-                part *= multiple(x, self.divisor)
-            out = gcd(out, part)
-        return out
 
     # -- facts ------------------------------------------------------------------------------------------------------
     def know(self, cond: Expr, holds: bool = True) -> None:
@@ -231,8 +75,31 @@ class Facts:
         """What the definition of an atom says."""
         found = self._about.get(atom)
         if found is None:
-            found = self._about[atom] = tuple(self._definition(atom)) if isinstance(atom, Apply) else ()
+            found = tuple(self._definition(atom)) if isinstance(atom, Apply) else ()
+            if not found and isinstance(atom, Apply) and atom.op in ("//", "%"):
+                return tuple(self._on_path(atom))
+            self._about[atom] = found
         return found
+
+    def _on_path(self, e: Apply) -> Iterator[Poly]:
+        """What a quotient or a remainder is where facts of the path alone say that its divisor is positive."""
+        me: Poly = {(e,): 1}
+        a, d = self.poly(e.args[0]), self.poly(e.args[1])
+        if not self._known(scaled_sum(d, 1, {(): 1}, -1)):
+            return
+        if e.op == "%":
+            yield scaled_sum(scaled_sum(d, 1, me, -1), 1, {(): 1}, -1)
+        else:
+            excess = scaled_sum(a, 1, product(d, me), -1)
+            yield from (excess, scaled_sum(scaled_sum(d, 1, excess, -1), 1, {(): 1}, -1))
+        if e.op == "%" or self._known(a):
+            yield me
+        if self._known(a):
+            yield scaled_sum(a, 1, me, -1)
+
+    def _known(self, p: Poly) -> bool:
+        """The polynomial is >= 0 by its interval, or a fact says so."""
+        return self.span(p)[0] >= 0 or tight(p) in self.path
 
     def _definition(self, e: Apply) -> Iterator[Poly]:
         me: Poly = {(e,): 1}
@@ -265,17 +132,32 @@ class Facts:
         return self._split(p, SPLITS)
 
     def _split(self, p: Poly, splits: int) -> bool:
-        if self._eliminate(p, DEPTH):
+        if self._eliminate(p, DEPTH) or self._multiplied(p):
             return True
         atom = next((x for m in p for x in m if isinstance(x, Apply) and x.op in ("select", "min", "max")), None)
         if atom is None or not splits:
             return False
         return all(self._case(p, atom, cond, value, splits - 1) for cond, value in _cases(atom))
 
+    def _multiplied(self, p: Poly) -> bool:
+        """p >= 0 because w * (p + 1) >= 1 for some w >= 0 by which an atom of p is multiplied in a fact."""
+        mine = {x for m in p for x in m}
+        known = (*self.path, *(f for x in mine for f in self.about(x)))
+        by = dict.fromkeys(w for f in known for m in f if len(m) == 2 and not mine.isdisjoint(m) for w in m)
+        for w in by:
+            if self._atom(w)[0] >= 0:
+                scaled = scaled_sum(product({(w,): 1}, scaled_sum(p, 1, {(): 1}, 1)), 1, {(): 1}, -1)
+                self._left = BUDGET
+                if self._eliminate(scaled, DEPTH):
+                    return True
+        return False
+
     def _case(self, p: Poly, atom: Apply, cond: tuple[Expr, bool], value: Expr, splits: int) -> bool:
         depth = len(self.path)
         self.know(*cond)
         try:
+            if any(self.span(f)[1] < 0 for f in self.path[depth:]):
+                return True  # the case does not occur
             return self._split(self._replaced(p, atom, self.poly(value)), splits)
         finally:
             del self.path[depth:]

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from amk.dsl.evaluate import function_of
 from amk.dsl.expr import Apply, Const, Elem, Expr, Var, apply, has_elements, names, subst
 from amk.dsl.kernel import KernelDescriptor
 from amk.harness.affine import Facts
@@ -77,7 +78,10 @@ class Prover:
         self.loops: frozenset[str] = frozenset()
         self._frozen_count = 0
         self._inlined: dict[Expr, Expr] = {}
-        self._seen: set[tuple[str, str, str]] = set()
+        self.invariants: dict[str, Interval] = {}  # of carried values of loops in loops, found at the outermost
+        self.strides: dict[str, tuple[int, Expr]] = {}  # of a loop's counter: what it counts, and the loop's step
+        self._seen: dict[tuple[str, str, str, tuple[Expr, ...]], bool] = {}
+        self._said: set[tuple[str, str, str]] = set()
         for d in kernel.buffers:
             self.facts.elements[d.name] = of_dtype(d.dtype)
         self._start_grid(kernel)
@@ -91,7 +95,7 @@ class Prover:
             self.env[count] = g
             if not isinstance(g, Const):
                 self.assume(apply("<", block, g))
-        self.env["rank"] = Const(0)
+        self.env["rank"] = apply("%", "bx", kernel.cluster) if kernel.cluster > 1 else Const(0)
         self.grid = (tops[0], tops[1], tops[2])
 
     # -- facts ------------------------------------------------------------------------------------------------------
@@ -144,16 +148,26 @@ class Prover:
     # -- claims -----------------------------------------------------------------------------------------------------
     def require(self, code: str, pointer: str, goal: Expr, claim: str, message: str, hint: str = "") -> bool:
         """The claim `goal >= 0` (already inlined); what fails becomes a finding with `message`."""
-        key = (code, pointer, claim)
-        if key in self._seen:
-            return True
-        self._seen.add(key)
+        key = (code, pointer, claim, tuple(self.path))
+        if key not in self._seen:
+            self._seen[key] = self._shown(code, pointer, goal, claim, message, hint)
+        if code == "AMK208":  # what a quotient needs to have bounds of its own; once said, it is not said again
+            self.learn(goal)
+        return self._seen[key]
+
+    def _shown(self, code: str, pointer: str, goal: Expr, claim: str, message: str, hint: str) -> bool:
         by, verdict = self._decide(goal)
         if verdict.status == "proved":
             self.obligations.append(Obligation(code, pointer, claim, "z3" if by == "z3" else "affine"))
-            return True
-        self._fail(code, pointer, claim, message, verdict, hint)
-        return False
+        elif (said := (code, pointer, claim)) not in self._said:
+            self._said.add(said)
+            self._fail(code, pointer, claim, message, verdict, hint)
+        return verdict.status == "proved"
+
+    def learn(self, goal: Expr) -> None:
+        """Keeps a claim as a fact for what follows on this path, where no interval says it."""
+        if not isinstance(goal, Const) and self.facts.interval(goal)[0] < 0:
+            self.assume(apply(">=", goal, 0))
 
     def _decide(self, goal: Expr) -> tuple[str, Verdict]:
         mode = self.context.prover
@@ -183,7 +197,8 @@ class Prover:
         self.findings.append(Finding("AMK901", "", message, "error", dict(verdict.model)))
 
     def _fail(self, code: str, pointer: str, claim: str, message: str, verdict: Verdict, hint: str) -> None:
-        refuted = verdict.status == "refuted" and not (verdict.model.keys() & self.vague)
+        loose = verdict.model.keys() & self.vague or not self._reached(verdict.model)
+        refuted = verdict.status == "refuted" and not loose
         if refuted:
             values = self.shown(verdict.model)
             self.findings.append(Finding(code, pointer, message, "error", values, hint))
@@ -191,10 +206,20 @@ class Prover:
         text = f"not proved: {claim} ({message} is neither shown nor excluded)"
         self.findings.append(Finding(code, pointer, text, "undecided", {}, hint))
 
+    def _reached(self, model: Mapping[str, int]) -> bool:
+        """Whether the loops with a step that is no constant really come to the values of a model."""
+        for counter, (unit, step) in self.strides.items():
+            if counter in model and names(step) <= model.keys():
+                order = tuple(sorted(names(step)))
+                by = int(function_of((step,), order)(*(model[n] for n in order))[0])
+                if by < 1 or model[counter] * unit % by:
+                    return False
+            elif counter in model:
+                return False
+        return True
+
     def shown(self, model: Mapping[str, int]) -> dict[str, int]:
         """The values of a model by the names of the program: loop variables computed, proof variables left out."""
-        from amk.dsl.evaluate import function_of
-
         values = dict(model)
         out = {n: v for n, v in values.items() if "#" not in n}
         for name, e in self.env.items():
@@ -211,12 +236,26 @@ def minus(a: Expr, *rest: Expr | int) -> Expr:
     return a
 
 
+def check_grid(p: Prover) -> None:
+    """The blocks in x make up whole clusters for all sizes."""
+    cluster, blocks = p.context.kernel.cluster, p.context.kernel.grid3[0]
+    if cluster > 1:
+        claim = f"grid x = {blocks} is a multiple of the cluster of {cluster}"
+        goal = minus(Const(0), apply("%", p.inline(blocks), cluster))
+        message = f"grid x = {blocks} is not a multiple of the cluster of {cluster} for all sizes"
+        hint = f"state that the size is a multiple (multiple_of={cluster}), or round the grid up"
+        p.require("AMK102", "", goal, claim, message, hint)
+
+
 def prove_bounds(k: Context) -> BoundsResult:
     """The claims of every statement of the kernel."""
     from amk.harness.claims import Walk
     from amk.harness.domain import check_domain, launch_facts
+    from amk.harness.maps import check_maps
 
     p = Prover(k)
     if check_domain(p):
+        check_maps(p)
+        check_grid(p)
         Walk(p).run()
     return BoundsResult(tuple(p.findings), tuple(p.obligations), launch_facts(k.kernel), p.grid, p.sizes)

@@ -5,15 +5,17 @@ In: a Prover. Out: obligations and findings in it. Claims are stated under the c
 
 from __future__ import annotations
 
-from amk.dsl.expr import Const, Elem, Expr, apply, has_elements, subterms
-from amk.dsl.instructions import ROWS
+from amk.dsl.expr import Const, Elem, Expr, apply, has_elements, integers, subterms
+from amk.dsl.infer import infer
+from amk.dsl.instructions import ROWS, Operand
 from amk.dsl.kernel import children
-from amk.dsl.nodes import Buffer, Call, For, Let, Load, Param, Statement, Store
+from amk.dsl.nodes import Buffer, Call, For, Let, Load, Param, Statement, Store, Team, TensorMap
 from amk.dsl.types import nbytes
-from amk.harness.access import Access, check_access, check_strides
+from amk.harness.access import Access, check_access, check_strides, check_tile
 from amk.harness.arithmetic import Arithmetic
 from amk.harness.bounds import Prover, minus
 from amk.harness.induction import enter_loop, leave_loop
+from amk.harness.row_operands import elements
 
 __all__ = ["Walk"]
 
@@ -52,6 +54,15 @@ class Walk:
             self.loop(s, at)
         elif s.kind == "if":
             self.branch(s.cond, s, at)
+        elif s.kind == "team":
+            self.team(s, at)
+        elif s.kind == "arrive":
+            self.indices(s.barrier, at)
+            self.peer(s.peer, at)
+        elif s.kind == "wait" and s.barrier is not None and s.parity is not None:
+            self.indices(s.barrier, at)
+            self.sums.check(s.parity, at)
+            self.elements(s.parity, at)
 
     # -- data -------------------------------------------------------------------------------------------------------
     def let(self, s: Let, at: str) -> None:
@@ -71,6 +82,7 @@ class Walk:
         mark = self.p.mark()
         if s.when is not None:
             self.condition(s.when, at)
+        self.peer(s.peer, at)
         self.access(s.src, s.width, "load", at)
         self.p.back(mark)
 
@@ -78,6 +90,7 @@ class Walk:
         for v in s.values:
             self.sums.value(v, at)
             self.elements(v, at)
+        self.peer(s.peer, at)
         self.access(s.dst, len(s.values), "store", at)
 
     def call(self, s: Call, at: str) -> None:
@@ -85,24 +98,70 @@ class Walk:
         for a in s.args.values():
             self.sums.value(a, at)
             self.elements(a, at)
+        if row.multicast in s.args:
+            self.within(
+                s.args[row.multicast], 1, (1 << self.kernel.cluster) - 1, "the mask", "blocks of the cluster", at
+            )
+        if "peer" in s.args:
+            self.peer(s.args["peer"], at)
         for o in row.operands:
             if o.role in s.refs:
                 mark = self.p.mark()
                 if o.mode == "read" and row.guard in s.args:
                     self.p.assume(self.p.inline(s.args[row.guard or ""]))
-                self.access(s.refs[o.role], 0, f"{s.row} {o.role}", at, o.nbytes, o.align)
+                self.operand(s, o, at)
                 self.p.back(mark)
 
-    def access(self, ref: Elem, width: int, what: str, at: str, size: int = 0, align: int = 0) -> None:
-        """One operand: `width` elements, or `size` bytes (0: one element)."""
+    def operand(self, s: Call, o: Operand, at: str) -> None:
+        """One operand of a row: a map's box may lie outside its tensor, everything else has bounds and alignment."""
+        ref = s.refs[o.role]
+        d = self.kernel.find(ref.buffer)
+        if not isinstance(d, (Param, Buffer)):
+            self.indices(ref, at)
+            if isinstance(d, TensorMap):
+                self.coordinates(ref, f"{s.row} {o.role}", at)
+        elif o.box or o.tile:
+            self.indices(ref, at)
+            check_tile(self.p, s, o, ref, at)
+        else:
+            if o.lanes < 32:  # the addresses of other lanes are not used
+                self.p.assume(apply("<", apply("%", "t", 32), o.lanes))
+            n = elements(o, s, d.dtype)
+            self.access(ref, n, f"{s.row} {o.role}", at, o.align if o.counted else max(o.align, n * nbytes(d.dtype)))
+
+    def coordinates(self, ref: Elem, what: str, at: str) -> None:
+        """Coordinates of a box are 32-bit integers; where the box lies does not matter."""
+        for n, i in enumerate(ref.index):
+            if infer(i, self.sums.types, self.kernel) in ("i64", "u64", "u32"):
+                self.within(i, -(2**31), 2**31 - 1, f"{what} {ref}, coordinate {n}", "i32", at, code="AMK204")
+
+    def within(self, e: Expr, low: int, high: int, what: str, of: str, at: str, *, code: str = "AMK202") -> None:
+        """A claim that a value lies in an interval."""
+        inlined = self.p.inline(e)
+        message = f"{what} {e} can leave the {of} [{low}, {high}]"
+        hint = f"guard with `{low} <= {e} and {e} <= {high}`"
+        self.p.require(code, at, minus(inlined, low), f"{what} {e} >= {low}", message, hint)
+        self.p.require(code, at, minus(Const(high), inlined), f"{what} {e} <= {high}", message, hint)
+
+    def peer(self, e: Expr | None, at: str) -> None:
+        """The rank of a block that is in the cluster."""
+        if e is not None:
+            self.sums.check(e, at)
+            self.elements(e, at)
+            self.within(e, 0, self.kernel.cluster - 1, "the peer", "ranks of the cluster", at)
+
+    def indices(self, ref: Elem, at: str) -> None:
         for i in ref.index:
             self.sums.check(i, at)
             self.elements(i, at)
+
+    def access(self, ref: Elem, width: int, what: str, at: str, align: int = 0) -> None:
+        """One operand of `width` elements, aligned to its bytes or to `align` of them."""
+        self.indices(ref, at)
         full = self.kernel.resolve(ref)
         d = self.kernel.declarations[full.buffer]
         assert isinstance(d, (Param, Buffer))
-        width = width or max(1, size // nbytes(d.dtype) if size else 1)
-        check_access(self.p, Access(ref, full, width, max(align, width * nbytes(d.dtype)), what, at))
+        check_access(self.p, Access(ref, full, width, align or width * nbytes(d.dtype), what, at))
 
     def elements(self, e: Expr, at: str) -> None:
         """The register elements that a value reads."""
@@ -126,12 +185,26 @@ class Walk:
             self.body(inner, at + below)
         self.p.back(mark)
 
+    def team(self, s: Team, at: str) -> None:
+        for i, r in enumerate(s.roles):
+            mark = self.p.mark()
+            first, end = (32 * w for w in r.warps)
+            if first > 0:
+                self.p.assume(apply(">=", "t", first))
+            if end < self.kernel.threads:
+                self.p.assume(apply("<", "t", end))
+            self.body(r.body, f"{at}/roles/{i}/body")
+            self.p.back(mark)
+
     def loop(self, s: For, at: str) -> None:
         for e in (s.lo, s.hi, s.step, *(c.init for c in s.carry if c.dtype not in ("f32", "f64"))):
             self.sums.check(e, at)
         for e in (s.lo, s.hi, s.step, *(c.init for c in s.carry)):
             self.elements(e, at)
         lo, hi, step = (self.p.inline(e) for e in (s.lo, s.hi, s.step))
+        if integers(step) is None:
+            message = f"the step {s.step} of {s.var} can be zero or negative"
+            self.p.require("AMK208", at, minus(step, 1), f"{s.step} >= 1", message, "the loop would not end: raise it")
         end = minus(apply("+", hi, step), 1)
         message = f"{s.var} passes 2147483647 when the loop to {s.hi} ends"
         goal = minus(Const(2**31 - 1), end)

@@ -2,19 +2,22 @@
 
 Three ways, tried in this order for each written tensor.
 
-*Tile form, for all sizes.* Each index is `tile * block + rel`: the terms without the thread are one block index times a
-constant, the rest depends on the thread and on unrolled loops alone. Enumeration shows that `rel` meets every element
-of the tile once. With a grid of `cdiv(size, tile)` blocks and a guard that is exactly `index < size` (or a size that is
-a multiple of the tile), every element of the tensor is written once: `index -> (index // tile, index % tile)` is a
-bijection (the lemma). No size is fixed anywhere. Where sizes and grid are constants, a nonlinear tile number (a raster)
-is enumerated over all blocks instead, which is exact too. Atomic updates may be met by several blocks: the same number
-for every element (split sums).
+*Tile form, for all sizes.* Each index is `tile * number + rel`: the terms without the thread are the number of a tile
+times its size, the rest depends on the thread and on unrolled loops alone. Enumeration shows that `rel` meets every
+element of the tile once; boxes of a tensor map count with all their elements. Numbers are made of block indices, of the
+rank in a cluster and of loops over tiles, persistent ones and rasters included (`numbering` has the lemmas): each tile
+is taken once. With as many tiles as the size takes and a guard that is exactly `index < size` (or a size that is a
+multiple of the tile, or boxes, which end at the tensor's edge), every element of the tensor is written once:
+`index -> (index // tile, index % tile)` is a bijection (the lemma). No size is fixed anywhere. Where sizes and grid are
+constants, any other tile number is enumerated over all blocks instead, which is exact too. Atomic updates may be met by
+several blocks: the same number for every element (split sums).
 
 *Grid-stride form, for all sizes.* A loop over a vector by all threads of a constant grid (`stride_form` has the lemma).
 
-*Enumeration.* Anything else (several paths, a raster over symbolic sizes) is run over whole grids, and every element is
-counted. Where all sizes are constants that is exact. Where they are not, it is run at small whole and ragged sizes: it
-refutes with a counterexample, and where it finds nothing the kernel is undecided, since a fault may show at others.
+*Enumeration.* Anything else (several paths, other index functions of symbolic sizes) is run over whole grids, and every
+element is counted. Where all sizes are constants that is exact. Where they are not, it is run at small whole and ragged
+sizes: it refutes with a counterexample, and where it finds nothing the kernel is undecided, since a fault may show at
+others.
 Source: `docs/soundness.md`, section on coverage.
 """
 
@@ -26,15 +29,18 @@ from typing import TYPE_CHECKING, Any
 
 from amk.dsl.expr import Apply, Const, Elem, Expr, apply
 from amk.dsl.instructions import ROWS
-from amk.dsl.nodes import Param, Statement
+from amk.dsl.nodes import Call, Param, Role, Statement, TensorMap
 from amk.harness.diagnostics import Obligation
 from amk.harness.events import Program, Unsupported
 from amk.harness.faults import Fault
+from amk.harness.row_operands import elements
 
 if TYPE_CHECKING:
     from amk.harness.context import Context
 
-__all__ = ["CoverageResult", "Site", "cover", "global_sites"]
+__all__ = ["CoverageResult", "Site", "cover", "global_sites", "role_conditions"]
+
+MODES = {"read": "r", "write": "w", "update": "a"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +54,8 @@ class Site:
     mode: str  # r, w or a
     loops: tuple[Any, ...]
     conds: tuple[Expr, ...]
+    box: tuple[int, ...] = ()  # elements of each dimension, as far as they lie inside; () for `width` in a row
+    later: bool = False  # an asynchronous access: nothing orders it with others of its own thread
 
 
 @dataclass
@@ -95,7 +103,12 @@ def _tensor(p: Program, tensor: Param, sites: list[Site], result: CoverageResult
         found, exact = count_hits(p, tensor, sites)
     except Unsupported as e:
         found, exact = [_outside(tensor, e.pointer or place, e.message)], False
-    except (ValueError, KeyError, ZeroDivisionError, OverflowError) as e:
+    except KeyError as e:
+        found, exact = (
+            [_outside(tensor, place, f"{e.args[0]} is carried by a loop that is not around the store")],
+            False,
+        )
+    except (ValueError, ZeroDivisionError, OverflowError) as e:
         found, exact = [_outside(tensor, place, str(e) or type(e).__name__)], False
     if exact and not found:
         result.obligations.append(Obligation("AMK401", place, claim, "enumeration"))
@@ -125,8 +138,12 @@ def own_reads(sites: list[Site]) -> bool:
 
 
 def _same(r: Site, w: Site) -> bool:
-    """Whether a read is made only by threads that write the same element themselves."""
-    return (r.index, r.width, r.loops) == (w.index, w.width, w.loops) and set(w.conds) <= set(r.conds)
+    """Whether a read is made only by threads that write the same element themselves, one after the other."""
+    return (
+        not (r.later or w.later)
+        and (r.index, r.width, r.loops) == (w.index, w.width, w.loops)
+        and set(w.conds) <= set(r.conds)
+    )
 
 
 # ------------------------------------------------------------------------------------------------------------ sites
@@ -142,9 +159,17 @@ def _sites(p: Program, body: tuple[Statement, ...], loops: tuple[Any, ...], cond
         elif s.kind == "if":
             yield from _sites(p, s.body, loops, (*conds, *conjuncts(p.inline(s.cond))))
         elif s.kind == "team":
-            raise Unsupported("a team of roles", p.pointers[id(s)])
+            for r in s.roles:
+                yield from _sites(p, r.body, loops, (*conds, *role_conditions(p, r)))
         else:
             yield from _of(p, s, loops, conds)
+
+
+def role_conditions(p: Program, r: Role) -> tuple[Expr, ...]:
+    """The conditions on a thread of a role's warps."""
+    first, end = (32 * w for w in r.warps)
+    low = (apply(">=", "t", first),) if first else ()
+    return (*low, apply("<", "t", end)) if end < p.threads else low
 
 
 def _of(p: Program, s: Any, loops: tuple[Any, ...], conds: tuple[Expr, ...]) -> Iterator[Site]:
@@ -154,7 +179,21 @@ def _of(p: Program, s: Any, loops: tuple[Any, ...], conds: tuple[Expr, ...]) -> 
         r = p.kernel.resolve(ref)
         index = tuple(map(p.inline, r.index))
         more = conjuncts(p.inline(guard)) if guard is not None else ()
-        yield Site(p.pointers[id(s)], r.buffer, index, width, mode, loops, (*conds, *more))
+        later = s.kind == "call" and ROWS[s.row].completes != "now"
+        yield Site(p.pointers[id(s)], r.buffer, index, width, mode, loops, (*conds, *more), later=later)
+    if s.kind == "call" and s.row in ROWS:
+        yield from _boxes(p, s, loops, conds)
+
+
+def _boxes(p: Program, s: Call, loops: tuple[Any, ...], conds: tuple[Expr, ...]) -> Iterator[Site]:
+    """What a row touches through a tensor map."""
+    operands = ROWS[s.row].operands
+    for o in operands:
+        ref = s.refs.get(o.role)
+        m = p.kernel.find(ref.buffer) if ref is not None else None
+        if ref is not None and isinstance(m, TensorMap) and any(x.box == o.role for x in operands):
+            index = tuple(map(p.inline, ref.index))
+            yield Site(p.pointers[id(s)], m.tensor, index, 1, MODES[o.mode], loops, conds, m.box, True)
 
 
 def _accesses(p: Program, s: Any) -> Iterator[tuple[Elem, int, str, Expr | None]]:
@@ -170,15 +209,8 @@ def _accesses(p: Program, s: Any) -> Iterator[tuple[Elem, int, str, Expr | None]
             if o.role in s.refs and p.kernel.space(s.refs[o.role]) == "global":
                 d = p.kernel.find(s.refs[o.role].buffer)
                 assert isinstance(d, Param)
-                width = max(1, o.nbytes // _nbytes(d.dtype))
                 guard = s.args.get(row.guard) if row.guard else None
-                yield s.refs[o.role], width, "r" if o.mode == "read" else "w", guard
-
-
-def _nbytes(dtype: str) -> int:
-    from amk.dsl.types import nbytes
-
-    return nbytes(dtype)
+                yield s.refs[o.role], elements(o, s, d.dtype), MODES[o.mode], guard
 
 
 def conjuncts(e: Expr) -> tuple[Expr, ...]:

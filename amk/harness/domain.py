@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from amk.dsl.evaluate import function_of
 from amk.dsl.expr import Expr, names
 from amk.dsl.kernel import KernelDescriptor, walk
-from amk.dsl.nodes import Param
+from amk.dsl.nodes import Param, TensorMap
 
 if TYPE_CHECKING:
     from amk.harness.bounds import Prover
@@ -63,6 +63,7 @@ def launch_facts(kernel: KernelDescriptor) -> tuple[str, ...]:
     """What the proofs rest on, as text: sizes, tensors, assumptions and non-overlap of what is written."""
     out = [_size(s) for s in kernel.scalars]
     out += [_tensor(kernel, x) for x in kernel.tensors]
+    out += [_map(m) for m in kernel.maps]
     out += [f"assume {f}" for _, f in assumptions(kernel)]
     for x in kernel.tensors:
         if x.access != "read":
@@ -78,6 +79,11 @@ def _apart(others: list[str]) -> str:
 def _size(s: Param) -> str:
     step = f", a multiple of {s.multiple_of}" if s.multiple_of > 1 else ""
     return f"{s.name}: {s.dtype} in [{s.min}, {s.max}]{step}"
+
+
+def _map(m: TensorMap) -> str:
+    swizzle = f", swizzled over {m.swizzle} bytes" if m.swizzle else ""
+    return f"{m.name}: a tensor map of {m.tensor}, boxes {list(m.box)}{swizzle}, filled with {m.fill} outside"
 
 
 def _tensor(kernel: KernelDescriptor, x: Param) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import product
+from itertools import count, product
+from math import prod
 from typing import Any
 
 from amk.dsl.expr import Apply, Const, Expr, has_elements, names, subterms
 from amk.dsl.kernel import walk
-from amk.dsl.nodes import Param
+from amk.dsl.nodes import For, Param
 from amk.harness.coverage import Site
 from amk.harness.events import Env, Program, Unsupported, bits
 from amk.harness.faults import Fault, Second
@@ -16,6 +17,7 @@ from amk.harness.faults import Fault, Second
 __all__ = ["count_hits"]
 
 _BLOCKS, _GRID = ("bx", "by", "bz"), ("gx", "gy", "gz")
+_ROUNDS = 1 << 16
 _MOST = 400_000  # accesses enumerated at one choice of sizes
 Hit = tuple[int, int, int, int, Site, dict[str, int]]  # block x, y, z, thread, site, loop variables
 
@@ -25,11 +27,16 @@ def count_hits(p: Program, tensor: Param, sites: list[Site]) -> tuple[list[Fault
     exact = not any(q.min != q.max for q in p.kernel.scalars if q.name in _decisive(p, tensor, sites))
     for env in _sizes(p):
         grid = [max(0, p.value(e, env)) for e in p.kernel.grid3]
-        if grid[0] * grid[1] * grid[2] * p.threads * len(sites) > _MOST:
+        boxes = any(s.box for s in sites) and _volume(p, tensor, env) > _MOST
+        if boxes or prod(grid) * p.kernel.cluster * p.threads * len(sites) > _MOST:
             exact = False
         elif fault := _Count(p, tensor, sites, env, grid).fault():
             return [fault], True
     return [], exact
+
+
+def _volume(p: Program, tensor: Param, env: Env) -> int:
+    return prod(max(0, int(p.value(e, env))) for e in tensor.shape or ())
 
 
 def _decisive(p: Program, tensor: Param, sites: list[Site]) -> frozenset[str]:
@@ -53,7 +60,7 @@ def _sizes(p: Program) -> Iterator[Env]:
         key = tuple(env.values())
         if key not in seen:
             seen.add(key)
-            yield env | {"rank": 0}
+            yield env
 
 
 def _value(q: Param, unit: int, tiles: int, more: int) -> Any:
@@ -87,11 +94,10 @@ class _Count:
         self.p, self.tensor, self.sites, self.grid = p, tensor, sites, grid
         self.env = env | dict(zip(_GRID, grid, strict=True))
         self.shape = tuple(p.value(e, self.env) for e in tensor.shape or ())
-        self.size = 1
-        for n in self.shape:
-            self.size *= n
+        self.size = prod(self.shape)
         self.masks: dict[tuple[Any, ...], int] = {}
         self.lists: dict[tuple[Any, ...], list[int]] = {}
+        self.needed: dict[int, frozenset[str]] = {}
         self.left_out = False
 
     def fault(self) -> Fault | None:
@@ -122,7 +128,8 @@ class _Count:
         x = next(i for i in range(self.size) if i not in owner)
         site = next(s for s in self.sites if s.mode != "r")
         sizes = ", ".join(f"{q.name} = {self.env[q.name]}" for q in self.p.kernel.scalars)
-        message = f"{self._name(x)} is never written with {sizes or 'these sizes'}, a grid of {tuple(self.grid)}"
+        grid = (self.grid[0] * self.p.kernel.cluster, *self.grid[1:])
+        message = f"{self._name(x)} is never written with {sizes or 'these sizes'}, a grid of {grid}"
         at = {q.name: int(self.env[q.name]) for q in self.p.kernel.scalars} | self._index(x)
         hint = "check the grid against cdiv(size, tile), and the guard against index < size"
         return Fault("AMK401", site.pointer, message, at, (), hint)
@@ -130,7 +137,7 @@ class _Count:
     def _foreign(self, owner: dict[int, Hit]) -> Fault | None:
         for hit, elements in self._hits("r"):
             for x in elements:
-                if x in owner and owner[x][:4] != hit[:4]:
+                if x in owner and (owner[x][:4] != hit[:4] or hit[4].later or owner[x][4].later):
                     code = "AMK306" if owner[x][4].mode == "a" else "AMK304"
                     message = (
                         f"{_who(hit)} reads {self._name(x)}, which {_who(owner[x])} writes, and nothing orders them"
@@ -158,11 +165,12 @@ class _Count:
 
     # -- enumeration ------------------------------------------------------------------------------------------------
     def _hits(self, modes: str) -> Iterator[tuple[Hit, range]]:
-        for at in product(*(range(n) for n in reversed(self.grid))):
-            env = self.env | dict(zip(_BLOCKS, reversed(at), strict=True))
+        cluster = self.p.kernel.cluster
+        for *at, rank in product(*(range(n) for n in reversed(self.grid)), range(cluster)):
+            env = self.env | dict(zip(_BLOCKS, reversed(at), strict=True)) | {"rank": rank}
             for s in self.sites:
                 if s.mode in modes:
-                    yield from self._site(s, s.loops, env, self.p.everyone, (at[2], at[1], at[0]), {})
+                    yield from self._site(s, s.loops, env, self.p.everyone, (at[2] * cluster + rank, at[1], at[0]), {})
 
     def _site(
         self, s: Site, loops: tuple[Any, ...], env: Env, active: int, block: tuple[int, int, int], at: dict[str, int]
@@ -174,18 +182,66 @@ class _Count:
             return
         for c in s.conds:
             active = self._chosen(c, active, env, s)
+        if s.box:
+            yield from (((*block, t, s, at), run) for t, run in self._boxes(s, env, active))
+            return
         flat = self._flat(s, env, active) if active else []
         for t in bits(active):
             if flat[t] is not None:
                 yield (*block, t, s, at), range(flat[t], flat[t] + s.width)
 
-    def _rounds(self, loop: Any, env: Env, active: int, s: Site) -> Iterator[int]:
-        from amk.harness.stretch import trips
+    def _boxes(self, s: Site, env: Env, active: int) -> Iterator[tuple[int, range]]:
+        """The rows of each thread's box, as far as they lie inside the tensor."""
+        starts = [self._column(s, e, env) for e in s.index] if active else []
+        for t in bits(active):
+            inside = [range(max(0, c[t]), min(n, c[t] + b)) for c, b, n in zip(starts, s.box, self.shape, strict=True)]
+            for row in product(*inside[:-1]):
+                first = 0
+                for i, n in zip(row, self.shape[1:], strict=True):
+                    first = (first + i) * n
+                yield t, range(first + inside[-1].start, first + inside[-1].stop)
 
+    def _rounds(self, loop: For, env: Env, active: int, s: Site) -> Iterator[int]:
+        """Runs `env` through the rounds of a loop, with what the site needs of its carried values."""
+        p = self.p
         for e in (loop.lo, loop.hi, loop.step):
-            if why := self.p.data(e):
+            if why := p.data(e):
                 raise Unsupported(f"a loop around a store whose trip count depends on {why}", s.pointer)
-        yield from trips(self.p, loop, active, env)
+        carried = [c for c in loop.carry if c.name in self._needed(s) and c.name not in p.tainted]
+        env.update([(c.name, p.value(c.init, env)) for c in carried])
+        for n, inner in enumerate(self._values(loop, env, active)):
+            if n > _ROUNDS:
+                raise Unsupported(f"more than {_ROUNDS} rounds of the loop over {loop.var}", s.pointer)
+            yield inner
+            env.update([(c.name, p.value(c.next, env)) for c in carried])
+
+    def _values(self, loop: For, env: Env, active: int) -> Iterator[int]:
+        """Sets the loop's variable, and gives the threads that take part in each round."""
+        p = self.p
+        if loop.var in p.thread_loops:
+            for n in count():
+                env[f"{loop.var}#"] = n
+                inner = p.chosen(p.thread_loops[loop.var], active, env)
+                if not inner:
+                    return
+                yield inner
+        else:
+            for v in range(p.value(loop.lo, env), p.value(loop.hi, env), p.value(loop.step, env)):
+                env[loop.var] = v
+                yield active
+
+    def _needed(self, s: Site) -> frozenset[str]:
+        """The names that decide what a site does, carried values and what they are made of included."""
+        if id(s) not in self.needed:
+            bounds = (e for x in s.loops for e in (x.lo, x.hi, x.step))
+            found = frozenset().union(*(names(self.p.inline(e)) for e in (*s.index, *s.conds, *bounds)))
+            carried = {c.name: (c.init, c.next) for x in s.loops for c in x.carry}
+            more = found
+            while more:
+                more = frozenset().union(*(names(self.p.inline(e)) for n in more for e in carried.get(n, ()))) - found
+                found |= more
+            self.needed[id(s)] = found
+        return self.needed[id(s)]
 
     def _chosen(self, c: Expr, active: int, env: Env, s: Site) -> int:
         if self.p.data(c):

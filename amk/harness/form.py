@@ -8,9 +8,9 @@ from amk.dsl.expr import BUILTINS, Elem, Expr, Var, subterms
 from amk.dsl.infer import TypeFault, family, infer, variable_types
 from amk.dsl.instructions import ROWS
 from amk.dsl.kernel import Declaration, KernelDescriptor, children, expressions
-from amk.dsl.nodes import Buffer, Param, Statement
+from amk.dsl.nodes import Barrier, Buffer, Param, Statement, TensorMap
 
-__all__ = ["declared", "defined", "fits", "kind_of", "operands", "undefined", "values"]
+__all__ = ["declared", "defined", "fits", "kind_of", "operands", "place", "undefined", "values"]
 
 FITS = {"int": "int", "float": "float"}
 
@@ -95,6 +95,12 @@ def kind_of(kernel: KernelDescriptor, ref: Elem) -> tuple[str, str]:
     return (kernel.space(ref), d.dtype) if isinstance(d, (Param, Buffer)) else ("", "")
 
 
+def place(kernel: KernelDescriptor, ref: Elem) -> str:
+    """Where an operand is: global, shared, register, map, barrier, or '' for an undeclared name."""
+    d = kernel.find(ref.buffer)
+    return "map" if isinstance(d, TensorMap) else "barrier" if isinstance(d, Barrier) else kernel.space(ref)
+
+
 def operands(s: Statement) -> Iterator[tuple[str, Elem]]:
     """The addresses that a statement touches, by field or role."""
     if s.kind == "load":
@@ -105,12 +111,16 @@ def operands(s: Statement) -> Iterator[tuple[str, Elem]]:
         yield from s.refs.items()
     elif s.kind == "let" and s.view is not None:
         yield "view", s.view
+    elif s.kind in ("arrive", "wait") and s.barrier is not None:
+        yield "barrier", s.barrier
 
 
 def values(kernel: KernelDescriptor, s: Statement) -> Iterator[tuple[str, Expr, str]]:
     """What a statement computes: where, the expression, and the dtype wanted ("index": any integer)."""
     for role, ref in operands(s):
         yield from ((f"index of {role}", i, "index") for i in ref.index)
+    if s.kind in ("load", "store", "arrive") and s.peer is not None:
+        yield "peer", s.peer, "index"
     if s.kind == "let" and s.value is not None:
         yield f"let {s.name}", s.value, s.dtype
     elif s.kind == "load":
@@ -128,6 +138,10 @@ def values(kernel: KernelDescriptor, s: Statement) -> Iterator[tuple[str, Expr, 
             yield from ((f"carried {c.name}", e, c.dtype) for e in (c.init, c.next))
     elif s.kind in ("if", "assume"):
         yield "condition", (s.cond if s.kind == "if" else s.fact), "bool"
+    elif s.kind == "arrive" and s.bytes is not None:
+        yield "bytes", s.bytes, "index"
+    elif s.kind == "wait" and s.parity is not None:
+        yield "parity", s.parity, "index"
     elif s.kind == "call" and s.row in ROWS:
         yield from _arguments(kernel, s.row, s.refs, s.args)
 

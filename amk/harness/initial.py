@@ -1,36 +1,34 @@
 """Registers are written before they are read: a forward must-analysis over the body.
 
 Loops of constant trip count are run through (once, where no register index depends on the variable; as a whole, where
-everything they read is written before them); loops whose trip count is a size may run zero times, so what they write
-does not count after them. What an `if` writes counts again under the same condition, and for good once its complement
-has written it too.
+everything they read is written before them). Of a loop over a size, what it writes counts after it if it runs at least
+once for all sizes; where an instruction starts its sum in the first round (`scale_d = step != 0`), that round is looked
+at by itself, and what it has written counts in the others. What an `if` writes counts again under the same condition,
+and for good once its complement has written it too.
 Source: must-initialise analysis, Nielson, Nielson and Hankin, Principles of Program Analysis, section 2.1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
-from itertools import product
+from collections.abc import Iterator, Mapping
+from functools import cached_property
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
-from amk.dsl.evaluate import function_of
-from amk.dsl.expr import Apply, Const, Elem, Expr, Var, names, parts, subst
-from amk.dsl.instructions import ROWS
+from amk.dsl.expr import Apply, Const, Expr, Var, apply, names, subst
 from amk.dsl.kernel import expressions, walk
-from amk.dsl.layout import row_major
 from amk.dsl.nodes import Statement
+from amk.harness.affine import Facts
+from amk.harness.bounds import size_ranges
 from amk.harness.events import Program
 from amk.harness.faults import Fault
-from amk.harness.footprint import Form
 from amk.harness.masks import bits
+from amk.harness.register_use import Access, Uses, elements_in
 
 __all__ = ["uninitialised_registers"]
 
 State = dict[str, int]  # a bit for each element of a register buffer that is surely written
 Gains = dict[Expr, State]  # what is written for the threads whose condition holds
-_ROUNDS = 1024  # of constant loops, over which a term is tabulated
 _OPPOSITE = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
 
 
@@ -43,34 +41,12 @@ def uninitialised_registers(p: Program) -> Iterator[Fault]:
             yield fault
 
 
-class _Access(NamedTuple):
-    """A register operand: the buffer's bits of its first element are a shift that follows the loop variables."""
-
-    ref: Elem
-    buffer: str
-    first: int
-    by: tuple[tuple[Expr, int], ...]  # terms and their factors
-    bits: int  # one for each element of the operand
-    indices: tuple[tuple[Form, int], ...]  # with their extents, where ranges alone do not keep them inside
-    used: frozenset[str]
-    known: bool  # whether the checker can know the index
-
-
-class _Touched(NamedTuple):
-    reads: list[_Access]
-    writes: list[_Access]
-
-
-class _Registers:
+class _Registers(Uses):
     def __init__(self, program: Program) -> None:
-        self.p = program
-        self.shapes = {b.name: b.shape for b in program.kernel.buffers if b.space == "register"}
-        self.holding = frozenset(n for n, x in program.lets.items() if _elements(x))  # named values of registers
-        self._touches: dict[int, _Touched] = {}
-        self._accesses: dict[tuple[Elem, int], _Access | None] = {}
+        super().__init__(program)
         self._follows: dict[int, bool] = {}
         self._nests: dict[int, tuple[Any, ...]] = {}
-        self._tables: dict[Expr, dict[str, list[int]]] = {}
+        self._starts: dict[str, Expr] = {}  # the variables of loops that are looked at in their first round
 
     # -- walk -------------------------------------------------------------------------------------------------------
     def body(
@@ -78,7 +54,8 @@ class _Registers:
     ) -> Iterator[Fault]:
         """The faults of a body; `state` becomes what is written after it."""
         for s in statements:
-            yield from self._reads(s, self._before(s), state, env)
+            more = (a for a, cond in self._touched(s).guarded if not self._off(cond, env))
+            yield from self._reads(s, [*self._before(s), *more], state, env)
             if s.kind == "if":
                 yield from self._if(s, state, gains, env)
             elif s.kind == "for":
@@ -98,7 +75,7 @@ class _Registers:
         yield from self.body(s.body, inner, dict(gains), env)
         if cond == Const(True):
             _merge(state, inner)
-        elif not _elements(cond):
+        elif not elements_in(cond):
             self._gain(cond, {b: m & ~before.get(b, 0) for b, m in inner.items()}, state, gains)
 
     def _gain(self, cond: Expr, gained: State, state: State, gains: Gains) -> None:
@@ -112,15 +89,49 @@ class _Registers:
             return
         rounds = self._rounds(s, env)
         if rounds is None:
-            inner = dict(state)
-            yield from self.body(s.body, inner, dict(gains), env)
-            yield from self._reads(s, self._after(s), inner, env)
+            yield from self._over_a_size(s, state, gains, env)
             return
         if len(rounds) > 1 and not self._indexed(s):
             rounds = rounds[:1]
         for v in rounds:
             yield from self.body(s.body, state, dict(gains), {**env, s.var: v})
             yield from self._reads(s, self._after(s), state, {**env, s.var: v})
+
+    def _over_a_size(self, s: Any, state: State, gains: Gains, env: dict[str, int]) -> Iterator[Fault]:
+        """A loop whose rounds are not known: the first one by itself where a sum may start in it, then any other."""
+        inner = dict(state)
+        if any(self._touched(x).guarded for _, x in walk(s.body)):
+            lo = self.p.inline(s.lo)
+            first = {s.var: int(lo.value)} if isinstance(lo, Const) else {}
+            self._starts |= {s.var: lo, f"{s.var}#": Const(0)}
+            yield from self.body(s.body, inner, dict(gains), {**env, **first})
+            yield from self._reads(s, self._after(s), inner, {**env, **first})
+            del self._starts[s.var], self._starts[f"{s.var}#"]
+        yield from self.body(s.body, inner, dict(gains), env)
+        yield from self._reads(s, self._after(s), inner, env)
+        if self._runs(s):  # what any round writes, the one that there is writes
+            _merge(state, inner)
+
+    def _off(self, cond: Expr, env: Mapping[str, int]) -> bool:
+        """Whether a condition does not hold, for all that is known of the round."""
+        e = subst(cond, {**self._starts, **{n: Const(v) for n, v in env.items()}})
+        same = isinstance(e, Apply) and e.op in ("!=", "<", ">") and e.args[0] == e.args[1]
+        return same or (isinstance(e, Const) and e.value is False)
+
+    @cached_property
+    def _sizes(self) -> Facts:
+        """What holds for all sizes."""
+        sizes = size_ranges(self.p.kernel)
+        facts = Facts(sizes, {q.name: q.multiple_of for q in self.p.kernel.scalars if q.name in sizes})
+        for _, s in self.p.statements:
+            if s.kind == "assume":
+                facts.know(s.fact)
+        return facts
+
+    def _runs(self, s: Any) -> bool:
+        """Whether a loop runs at least once for all sizes."""
+        lo, hi = self.p.inline(s.lo), self.p.inline(s.hi)
+        return s.until is None and self._sizes.prove(apply("-", apply("-", hi, lo), 1))
 
     def _rounds(self, s: Any, env: dict[str, int]) -> range | None:
         """The values of the variable; None where the checker does not know them."""
@@ -129,7 +140,7 @@ class _Registers:
         if s.var in self.p.fixed:
             return self.p.fixed[s.var]
         bounds = tuple(self.p.inline(e) for e in (s.lo, s.hi, s.step))
-        if any(_elements(e) or not names(e) <= env.keys() for e in bounds):
+        if any(elements_in(e) or not names(e) <= env.keys() for e in bounds):
             return None
         lo, hi, step = (self.p.value(e, env) for e in bounds)
         return range(lo, hi, step) if step > 0 else None
@@ -144,7 +155,9 @@ class _Registers:
 
     def _asks(self, x: Any, var: str) -> bool:
         touched = self._touched(x)
-        if any(var in a.used for a in (*touched.reads, *touched.writes)):
+        if any(var in a.used for a in (*touched.reads, *(a for a, _ in touched.guarded), *touched.writes)):
+            return True
+        if any(var in names(cond) for _, cond in touched.guarded):
             return True
         if x.kind == "for" or (x.kind == "if" and any(self._touched(y).writes for _, y in walk(x.body))):
             return any(var in names(self.p.inline(e)) for _, e in expressions(x))
@@ -186,6 +199,8 @@ class _Registers:
             return False
         touched = self._touched(x)
         accesses = (*touched.reads, *touched.writes)
+        if touched.guarded:
+            return False
         return all(a.known and not a.indices and sum(not isinstance(e, Var) for e, _ in a.by) < 2 for a in accesses)
 
     def _closed(self, inside: tuple[Any, ...]) -> bool:
@@ -195,7 +210,7 @@ class _Registers:
         bent = (names(e) for t in touched for a in (*t.reads, *t.writes) for e, _ in a.by if not isinstance(e, Var))
         return all(not used & inner or used <= inner for used in bent)
 
-    def _span(self, a: _Access, inner: set[str], env: Mapping[str, int]) -> int:
+    def _span(self, a: Access, inner: set[str], env: Mapping[str, int]) -> int:
         """The elements that an access names in all rounds of the inner loops."""
         mask, first = a.bits, a.first
         for shifts in self._shifts(a, inner, env):
@@ -205,7 +220,7 @@ class _Registers:
             mask, first = shifted, first + least
         return mask << first
 
-    def _shifts(self, a: _Access, inner: set[str], env: Mapping[str, int]) -> Iterator[list[int]]:
+    def _shifts(self, a: Access, inner: set[str], env: Mapping[str, int]) -> Iterator[list[int]]:
         """What each term adds in all rounds; terms that share variables with one that is none add together."""
         bent = next((e for e, _ in a.by if not isinstance(e, Var) and names(e) <= inner), None)
         joined = self._over(bent) if bent is not None else {}
@@ -221,101 +236,7 @@ class _Registers:
                     total = [t + c * v for t, v in zip(total, column, strict=True)]
             yield total
 
-    def _over(self, e: Expr) -> dict[str, list[int]]:
-        """The values of constant loops' variables in all rounds, and those of a term in them under the name ''."""
-        found = self._tables.get(e)
-        if found is None:
-            used = sorted(names(e))
-            rounds = list(product(*(self.p.fixed[n] for n in used)))
-            plain = subst(e, {n: Var(f"v{i}") for i, n in enumerate(used)})  # the same for every copy of a nest
-            f = function_of((plain,), tuple(f"v{i}" for i in range(len(used))))
-            found = {n: [at[i] for at in rounds] for i, n in enumerate(used)} | {"": [f(*at)[0] for at in rounds]}
-            self._tables[e] = found
-        return found
-
-    # -- statements -------------------------------------------------------------------------------------------------
-    def _touched(self, s: Any) -> _Touched:
-        """The register elements a statement reads and those it writes."""
-        found = self._touches.get(id(s))
-        if found is None:
-            written = [a for r, w in _destinations(s) if (a := self._access(r, w)) is not None]
-            read = [x for e in _values(s) for x in self._held(e)]
-            found = _Touched([a for x in read if (a := self._access(x, 1)) is not None], written)
-            self._touches[id(s)] = found
-        return found
-
-    def _held(self, e: Expr) -> tuple[Elem, ...]:
-        """The elements in a term, named values in place."""
-        return _elements(self.p.inline(e) if self.holding and names(e) & self.holding else e)
-
-    def _access(self, ref: Elem, width: int) -> _Access | None:
-        """The operand as an access; None where it is no register."""
-        key = ref, width
-        if key not in self._accesses:
-            r = self.p.kernel.resolve(ref)
-            self._accesses[key] = self._made(ref, r, width) if r.buffer in self.shapes else None
-        return self._accesses[key]
-
-    def _made(self, ref: Elem, r: Elem, width: int) -> _Access:
-        shape = self.shapes[r.buffer]
-        forms = [self.p.linear(e) for e in r.index]
-        used = frozenset().union(*(names(x) for terms, _ in forms for x in terms))
-        known = len(forms) == len(shape) and not any(_elements(x) for terms, _ in forms for x in terms)
-        by: dict[Expr, int] = {}
-        first = 0
-        for (terms, constant), stride in zip(forms, row_major(shape), strict=False):
-            first += constant * stride
-            for x, c in terms.items():
-                by[x] = by.get(x, 0) + c * stride
-        loose = tuple((f, n) for f, n in zip(forms, shape, strict=False) if not self._inside(f, n))
-        return _Access(ref, r.buffer, first, tuple(by.items()), (1 << width) - 1, loose, used, known)
-
-    def _inside(self, form: Form, extent: int) -> bool:
-        """Whether the ranges of constant loops keep an index inside."""
-        lo = hi = form[1]
-        for x, c in form[0].items():
-            span = self._range(x)
-            if span is None:
-                return False
-            ends = c * span[0], c * span[1]
-            lo, hi = lo + min(ends), hi + max(ends)
-        return lo >= 0 and hi < extent
-
-    def _range(self, x: Expr) -> tuple[int, int] | None:
-        if isinstance(x, Var):
-            values = self.p.fixed.get(x.name)
-            return (values[0], values[-1]) if values else None
-        sizes = [len(self.p.fixed.get(n, ())) for n in names(x)]
-        if not 0 < prod(sizes) <= _ROUNDS:
-            return None
-        found = self._over(x)[""]
-        return min(found), max(found)
-
-    def _mask(self, a: _Access, env: Mapping[str, int]) -> int | None:
-        """Bits of the elements an operand names; None where the checker does not know the index."""
-        if not a.known or not a.used <= env.keys():
-            return None
-        for (terms, constant), extent in a.indices:
-            if not 0 <= constant + sum(self.p.value(x, env) * c for x, c in terms.items()) < extent:
-                return None
-        shift: int = a.first + sum([self.p.value(x, env) * c for x, c in a.by])
-        return a.bits << shift
-
-    def _before(self, s: Any) -> list[_Access]:
-        """What a statement reads before its body: of a loop, all but what the carried values become."""
-        if s.kind != "for" or not s.carry:
-            return self._touched(s).reads
-        until = () if s.until is None else (s.until,)
-        return self._all((s.lo, s.hi, s.step, *until, *(c.init for c in s.carry)))
-
-    def _after(self, s: Any) -> list[_Access]:
-        """What a loop reads at the end of each round."""
-        return self._all(c.next for c in s.carry)
-
-    def _all(self, terms: Iterable[Expr]) -> list[_Access]:
-        return [a for e in terms for x in self._held(e) if (a := self._access(x, 1)) is not None]
-
-    def _reads(self, s: Statement, accesses: list[_Access], state: State, env: dict[str, int]) -> Iterator[Fault]:
+    def _reads(self, s: Statement, accesses: list[Access], state: State, env: dict[str, int]) -> Iterator[Fault]:
         for a in accesses:
             mask = self._mask(a, env)
             lost = ((1 << prod(self.shapes[a.buffer])) - 1 if mask is None else mask) & ~state.get(a.buffer, 0)
@@ -340,39 +261,9 @@ class _Registers:
                 _merge(state, gained)
 
 
-def _destinations(s: Any) -> list[tuple[Elem, int]]:
-    if s.kind == "load":
-        return [(s.dst, s.width)]
-    if s.kind == "store":
-        return [(s.dst, len(s.values))]
-    if s.kind == "call" and s.row in ROWS:
-        return [(s.refs[o.role], 1) for o in ROWS[s.row].operands if o.mode == "write" and o.role in s.refs]
-    return []
-
-
-def _values(s: Any) -> Iterator[Expr]:
-    """Every term a statement evaluates: destinations give only their indices."""
-    written = {id(r) for r, _ in _destinations(s)}
-    for _, e in expressions(s):
-        if isinstance(e, Elem) and (id(e) in written or (s.kind == "atomic" and e is s.dst)):
-            yield from e.index
-        else:
-            yield e
-
-
 def _merge(state: State, more: State) -> None:
     for b, m in more.items():
         state[b] = state.get(b, 0) | m
-
-
-@lru_cache(maxsize=1 << 14)
-def _elements(e: Expr) -> tuple[Elem, ...]:
-    """The elements of buffers in a term, outermost first."""
-    out: tuple[Elem, ...] = (e,) if isinstance(e, Elem) else ()
-    for x in parts(e):
-        if not isinstance(x, (Var, Const)):
-            out += _elements(x)
-    return out
 
 
 def _conjuncts(e: Expr) -> tuple[Expr, ...]:

@@ -36,6 +36,7 @@ from amk.harness.interp_fault import FAMILIES, Fault, FaultKind, family_of
 from amk.harness.interp_machine import Machine
 from amk.harness.interp_memory import GlobalMemory, unwritten
 from amk.harness.interp_program import Program
+from amk.harness.maps import encodable
 
 __all__ = ["Fault", "FaultKind", "arguments", "confirm", "estimate_lane_ops", "run", "witness"]
 
@@ -163,14 +164,24 @@ def confirm(kernel: KernelDescriptor, counterexample: Mapping[str, int], code: s
     """Whether a run at the counterexample's sizes shows the fault that `code` is about (False beyond the budget)."""
     if code == "AMK102":
         return _too_many_blocks(kernel, counterexample)
+    if code == "AMK209":
+        return _no_map(kernel, counterexample)
     return any(f is not None for f in _faults(kernel, counterexample, family_of(code)))
 
 
 def _too_many_blocks(kernel: KernelDescriptor, sizes: Mapping[str, int]) -> bool:
     try:
         limits = Target.find(kernel.target).architecture.max_grid
-        return any(n > most for n, most in zip(grid_of(kernel, complete(kernel, sizes)), limits, strict=True))
+        grid = grid_of(kernel, complete(kernel, sizes))
+        return grid[0] % kernel.cluster != 0 or any(n > most for n, most in zip(grid, limits, strict=True))
     except (*_UNUSABLE, InputError):
+        return False
+
+
+def _no_map(kernel: KernelDescriptor, sizes: Mapping[str, int]) -> bool:
+    try:
+        return not encodable(kernel, complete(kernel, sizes))
+    except _UNUSABLE:
         return False
 
 

@@ -12,7 +12,7 @@ from amk.dsl.expr import Const, Expr, Var, subst
 from amk.dsl.nodes import Param
 from amk.harness.coverage import Site, linear
 from amk.harness.events import Program
-from amk.harness.tiles import multiple
+from amk.harness.numbering import multiple
 
 __all__ = ["stride_form"]
 

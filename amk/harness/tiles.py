@@ -1,7 +1,8 @@
-"""The tile form of a written tensor: one tile enumerated, all sizes by the lemma in `coverage`.
+"""The tile form of a written tensor: one tile enumerated, all sizes by the lemmas in `numbering`.
 
-The number of a tile is a block index, or the variable of a loop of the whole block that walks over the tiles; an index
-may run backwards (`size - 1 - index`).
+The number of a tile is a block index, the variable of a loop that walks over the tiles, or made of such numbers; an
+index may run backwards (`size - 1 - index`). A box of a tensor map is written as far as it lies inside the tensor, and
+needs no other guard.
 
 Anything that does not fit answers False, and the caller enumerates whole grids instead.
 """
@@ -10,19 +11,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
-from math import gcd
+from math import gcd, prod
 
 from amk.dsl.evaluate import function_of
-from amk.dsl.expr import Apply, Const, Expr, Var, has_elements, integers, names
+from amk.dsl.expr import Apply, Const, Expr, has_elements, integers, names
 from amk.dsl.nodes import Param
 from amk.harness.columns import Tables
 from amk.harness.coverage import Site, linear, rebuilt
 from amk.harness.events import Program
+from amk.harness.numbering import BLOCKS, Axis, covers, multiple, numbers
 
-__all__ = ["multiple", "tile_form"]
-
-_BLOCKS = ("bx", "by", "bz")
-Axis = tuple[Expr, int]  # number of the tile and its size; (0, size) where a dimension is not tiled
+__all__ = ["tile_form"]
 
 
 def tile_form(p: Program, tensor: Param, sites: list[Site]) -> bool:
@@ -31,56 +30,34 @@ def tile_form(p: Program, tensor: Param, sites: list[Site]) -> bool:
     if any(len(s.index) != len(shape) for s in sites):
         return False
     sites = [_upright(s, shape) for s in sites]
-    loops = [_loops(p, s) for s in sites]
-    walks = loops[0][1] if loops[0] is not None else {}
-    split = [x and _split(s, x[0], shape) for s, x in zip(sites, loops, strict=True)]
-    axes = split[0][0] if split[0] else None
-    if axes is None or any(not x or x[0] != axes for x in split) or any(x and x[1] != walks for x in loops):
+    loops = [numbers(p, s.loops) for s in sites]
+    if any(x is None or loops[0] is None or x[1] != loops[0][1] for x in loops):
         return False
-    if not _grid_fits(p, axes, shape, walks, all(s.mode == "a" for s in sites)):
+    placed = [(s, x[0], _split(s, x[0], shape)) for s, x in zip(sites, loops, strict=True) if x is not None]
+    axes = placed[0][2][0] if placed[0][2] else None
+    if axes is None or any(x is None or x[0] != axes for _, _, x in placed):
         return False
-    hits: list[int] = []
-    tables = Tables(p.threads)
-    for s, x, y in zip(sites, split, loops, strict=True):
-        assert x and y is not None
-        inner = _guards(p, s, y[0], axes, shape)
-        if inner is None:
+    counts = loops[0][1] if loops[0] is not None else {}
+    walks = {n: c for n, c in counts.items() if n not in (*BLOCKS, "rank")}
+    atomic = all(s.mode == "a" for s in sites)
+    if not covers(p, axes, shape, counts, atomic=atomic) and not _fixed_grid(p, axes, shape, walks):
+        return False
+    tile = _Tile(p.threads, [n for _, n in axes])
+    for s, constant, split in placed:
+        inner = _guards(p, s, constant, axes, shape)
+        if inner is None or split is None or not tile.add(s, constant, split[1], inner):
             return False
-        found = _tile(tables, s, y[0], x[1], axes, inner)
-        if found is None:
-            return False
-        hits += found
-    total = 1
-    for _, n in axes:
-        total *= n
-    return len(hits) == total and len(set(hits)) == total
+    return tile.whole()
 
 
 def _upright(s: Site, shape: tuple[Expr, ...]) -> Site:
     """The site with `size - 1 - index` where an index runs backwards: that is a bijection, so nothing changes."""
     index = []
     for d, (e, size) in enumerate(zip(s.index, shape, strict=True)):
-        backwards = any(n < 0 for x, n in linear(e).items() if names(x) & {*_BLOCKS, *(x.var for x in s.loops)})
+        backwards = any(n < 0 for x, n in linear(e).items() if names(x) & {*BLOCKS, *(y.var for y in s.loops)})
         single = s.width == 1 or d < len(shape) - 1
         index.append(rebuilt(linear(size - 1 - e)) if backwards and single else e)
     return replace(s, index=tuple(index))
-
-
-def _loops(p: Program, s: Site) -> tuple[dict[str, range], dict[str, Expr]] | None:
-    """The constant loops around a site, and the trip counts of those that walk over tiles; None for any other loop."""
-    constant: dict[str, range] = {}
-    walks: dict[str, Expr] = {}
-    for loop in s.loops:
-        bounds = [p.inline(e) for e in (loop.lo, loop.hi, loop.step)]
-        if loop.until is not None:
-            return None
-        if (ints := integers(*bounds)) is not None:
-            constant[loop.var] = range(*ints)
-        elif (bounds[0], bounds[2]) == (Const(0), Const(1)) and "t" not in names(bounds[1]):
-            walks[loop.var] = bounds[1]
-        else:
-            return None
-    return constant, walks
 
 
 def _split(
@@ -110,62 +87,19 @@ def _axis(outer: dict[Expr, int], size: Expr) -> Axis | None:
     return rebuilt({x: n // tile for x, n in outer.items()}), tile
 
 
-def _grid_fits(
-    p: Program, axes: tuple[Axis, ...], shape: tuple[Expr, ...], walks: dict[str, Expr], atomic: bool
-) -> bool:
-    """Each block (and trip of a walk) one tile, each tile one block; under atomics the same number of blocks each."""
-    grid = dict(zip(_BLOCKS, map(p.inline, p.kernel.grid3), strict=True))
-    if all(isinstance(e, Const) for e in (*grid.values(), *shape)) and any(_nonlinear(e) for e, _ in axes):
-        return not walks and _fixed_grid(p, axes, shape)
-    walks = dict(walks)
-    for (e, tile), size in zip(axes, shape, strict=True):
-        if e == Const(0):
-            continue
-        if not isinstance(e, Var):
-            return False
-        count = walks.pop(e.name) if e.name in walks else grid.pop(e.name, Const(0))
-        if not _tiles(p, count, size, tile):
-            return False
-    if walks:  # every trip meets the same elements, or there is none
+def _fixed_grid(p: Program, axes: tuple[Axis, ...], shape: tuple[Expr, ...], loops: dict[str, Expr]) -> bool:
+    """Fixed sizes without a loop over tiles: the tile numbers of all blocks, enumerated, are each tile once."""
+    grid = [*map(p.inline, p.kernel.grid3), Const(p.kernel.cluster)]
+    order, terms = (*BLOCKS, "rank"), tuple(e for e, _ in axes)
+    sizes = integers(*grid, *shape)
+    if sizes is None or loops or frozenset().union(*map(names, terms)) - set(order):
         return False
-    return atomic or all(e == Const(1) for e in grid.values())
-
-
-def _nonlinear(e: Expr) -> bool:
-    return not isinstance(e, (Const, Var))
-
-
-def _fixed_grid(p: Program, axes: tuple[Axis, ...], shape: tuple[Expr, ...]) -> bool:
-    """Fixed sizes: the tile numbers of all blocks, enumerated, are each tile once."""
-    terms = tuple(e for e, _ in axes)
-    if frozenset().union(*map(names, terms)) - set(_BLOCKS):
+    if prod(sizes[:4]) > 1 << 20:
         return False
-    sizes = [int(p.value(e, {})) for e in p.kernel.grid3]
-    if sizes[0] * sizes[1] * sizes[2] > 1 << 20:
-        return False
-    f = function_of(terms, _BLOCKS)
-    found = [f(*at) for at in product(*map(range, sizes))]
-    wanted = product(*(range(-(-int(p.value(n, {})) // t)) for n, (_, t) in zip(shape, axes, strict=True)))
+    f = function_of(terms, order)
+    found = [f(*at) for at in product(*map(range, sizes[:4]))]
+    wanted = product(*(range(-(-n // t)) for n, (_, t) in zip(sizes[4:], axes, strict=True)))
     return sorted(found) == sorted(wanted)
-
-
-def _tiles(p: Program, blocks: Expr, size: Expr, tile: int) -> bool:
-    if isinstance(size, Const) and isinstance(blocks, Const):
-        return blocks.value == -(-int(size.value) // tile)
-    if tile == 1 and blocks == size:
-        return True
-    up = (Apply("cdiv", (size, Const(tile))), (size + (tile - 1)) // tile)
-    return blocks in up or (multiple(p, size, tile) and blocks == size // tile)
-
-
-def multiple(p: Program, size: Expr, n: int) -> bool:
-    """Whether a size is known to be a multiple of n."""
-    if isinstance(size, Const):
-        return int(size.value) % n == 0
-    if n == 1:
-        return True
-    d = p.kernel.find(size.name) if isinstance(size, Var) else None
-    return isinstance(d, Param) and d.multiple_of % n == 0
 
 
 def _guards(
@@ -184,6 +118,8 @@ def _guards(
             guarded.add(d)
         else:
             return None
+    if s.box:  # clipped at the edges of the tensor
+        return inner
     for d, ((e, tile), size) in enumerate(zip(axes, shape, strict=True)):
         if e != Const(0) and d not in guarded and not multiple(p, size, tile):
             return None
@@ -205,26 +141,58 @@ def _bound(c: Expr, s: Site, shape: tuple[Expr, ...]) -> int | None:
     return None
 
 
-def _tile(
-    tables: Tables, s: Site, constant: dict[str, range], rels: tuple[Expr, ...], axes: tuple[Axis, ...],
-    inner: list[Expr],
-) -> list[int] | None:  # fmt: skip
-    """Positions in the tile that a site writes; None where one lies outside or a vector is not whole."""
-    out: list[int] = []
-    for chosen in product(*constant.values()):
-        values = dict(zip(constant, chosen, strict=True))
-        marks = [tables.column(values, c) for c in inner]
+class _Tile:
+    """The elements of one tile that the sites write, each at most once."""
+
+    def __init__(self, threads: int, sizes: list[int]) -> None:
+        self.tables, self.sizes = Tables(threads), sizes
+        self.single: list[int] = []
+        self.boxes = 0  # a bit for each element
+
+    def whole(self) -> bool:
+        """Whether every element was added, and once."""
+        found = set(self.single)
+        twice = len(found) < len(self.single) or (self.boxes and any(self.boxes >> x & 1 for x in found))
+        return not twice and len(found) + self.boxes.bit_count() == prod(self.sizes)
+
+    def add(self, s: Site, constant: dict[str, range], rels: tuple[Expr, ...], inner: list[Expr]) -> bool:
+        """Adds what a site writes; False where that lies outside, is no whole vector, or is there already."""
+        extents = s.box or (*(1 for _ in self.sizes[1:]), s.width)
+        for chosen in product(*constant.values()):
+            found = self._starts(dict(zip(constant, chosen, strict=True)), s, extents, rels, inner)
+            if found is None:
+                return False
+            if s.box:
+                pattern = self._pattern(extents)
+                for x in found:
+                    if self.boxes & pattern << x:
+                        return False
+                    self.boxes |= pattern << x
+            else:
+                self.single += [x + w for x in found for w in range(s.width)] if s.width > 1 else found
+        return True
+
+    def _starts(
+        self, values: dict[str, int], s: Site, extents: tuple[int, ...], rels: tuple[Expr, ...], inner: list[Expr]
+    ) -> list[int] | None:
+        """The first element of each active thread's access."""
+        marks = [self.tables.column(values, c) for c in inner]
         picked = [all(x) for x in zip(*marks, strict=True)] if marks else None
-        flat = [0] * tables.threads
-        for d, (rel, (_, size)) in enumerate(zip(rels, axes, strict=True)):
-            width = s.width if d == len(axes) - 1 else 1
-            column = tables.column(values, rel)
+        flat = [0] * self.tables.threads
+        for rel, size, extent in zip(rels, self.sizes, extents, strict=True):
+            column = self.tables.column(values, rel)
             kept = column if picked is None else [x for x, yes in zip(column, picked, strict=True) if yes]
-            if kept and (min(kept) < 0 or max(kept) > size - width):
+            if kept and (min(kept) < 0 or max(kept) > size - extent):
                 return None
-            if width > 1 and any(x % width for x in column):
+            if not s.box and extent > 1 and any(x % extent for x in column):
                 return None
             flat = [x * size + y for x, y in zip(flat, column, strict=True)]
-        kept = flat if picked is None else [x for x, yes in zip(flat, picked, strict=True) if yes]
-        out += [x + w for x in kept for w in range(s.width)] if s.width > 1 else kept
-    return out
+        return flat if picked is None else [x for x, yes in zip(flat, picked, strict=True) if yes]
+
+    def _pattern(self, extents: tuple[int, ...]) -> int:
+        """The elements of a box, counted from its first one."""
+        out, pitch = 1, 1
+        for extent, size in zip(reversed(extents), reversed(self.sizes), strict=True):
+            out = sum(out << pitch * i for i in range(extent))
+            pitch *= size
+        return out

@@ -17,6 +17,7 @@ from amk.dsl.layout import Padded
 from amk.dsl.schema import schema, schema_text
 from amk.dsl.target import Target
 from amk.harness import docs
+from amk.ops.wgmma_gemm import wgmma_gemm
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -60,6 +61,33 @@ def test_summary_of_data_dependent_index() -> None:
     k.load(a[0], x[r[0]])
     one, other = summary(k.finish(grid=(1,)), Target.find("sm_80")).accesses
     assert one.pattern == "broadcast" and (other.pattern, other.stride) == ("unknown", None)
+
+
+def test_summary_of_a_warp_specialised_kernel() -> None:
+    found = summary(wgmma_gemm(), Target.find("h200"))
+    assert found.maps[0] == "from_a: boxes of 128 x 64 of A, swizzled over 128 bytes, zero outside"
+    assert found.barriers == ("ab_full: 4 mbarriers, 1 arrival a phase", "ab_empty: 4 mbarriers, 16 arrivals a phase")
+    assert [(r.first_warp, r.end_warp, r.registers) for r in found.roles] == [(0, 8, 232), (8, 12, 40)]
+    box = next(a for a in found.accesses if a.what == "tma.load.2d write")
+    assert (box.space, box.width_bytes, box.pattern, box.completes) == ("shared", 16384, "box", "ab_full[slot3]")
+    b = next(a for a in found.accesses if a.operand.startswith("b[") and "wgmma" in a.what)
+    assert (b.width_bytes, b.pattern, b.completes) == (8192, "tile", "its wgmma group")
+    assert {a.pattern for a in found.accesses if "stmatrix" in a.what} == {"conflict-free"}
+    said = [x.what for x in found.syncs]
+    assert "arrive on ab_full[slot3], expecting 49152 bytes" in said
+    assert "arrive on ab_empty[held] of block lane of the cluster" in said
+    assert "wait until 1 bulk groups are unread" in said and "barrier of the cluster (execution only)" in said
+
+
+def test_describe_shows_maps_barriers_roles_and_what_completes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:  # fmt: skip
+    file = tmp_path / "gemm.amk.json"
+    file.write_text(wgmma_gemm().to_json())
+    assert main(["describe", str(file)]) == 0
+    text = capsys.readouterr().out
+    for part in ("cluster of 2", "tensor maps", "mbarriers", "roles", "232 registers a thread", "until ab_full[slot3]"):
+        assert part in text
 
 
 def test_summary_of_wide_accesses() -> None:

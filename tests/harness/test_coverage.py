@@ -48,6 +48,8 @@ GOOD = {
     "backwards_tiled": ("structure", lambda: _backwards(32)),
     "walk": ("structure", lambda: _walk("cdiv(n, 64)", "i*64 + t")),
     "two_halves": ("enumeration", lambda: _two_halves(48)),
+    "raster": ("structure", lambda: K.raster_tiles()),
+    "raster_3": ("structure", lambda: K.raster_tiles(group=3)),
     "raster_fixed": ("structure", lambda: _raster_fixed(4)),
     "split_sum": ("structure", lambda: _split_sum()),
     "in_place": ("structure", lambda: _in_place(0)),
@@ -78,8 +80,6 @@ BAD = {
 
 
 UNDECIDED = {
-    "raster": lambda: K.raster_tiles(),
-    "raster_3": lambda: K.raster_tiles(group=3),
     "two_halves_of_any_size": lambda: _two_halves(0),
     # Each goes wrong at some size above those that are tried.
     "turns_back": lambda: _late(lambda i, n: select(i < 5000, i, 0)),

@@ -42,10 +42,10 @@ LOOP = {"kind": "for", "var": "j", "hi": "4", "carry": [{"name": "c", "init": "0
         ([{**LOAD, "src": "x[i // 4 * 4]", "width": 8}], "AMK005"),
         ([{"kind": "call", "row": "nothing"}], "AMK006"),
         ([{"kind": "call", "row": "shfl.down", "refs": {"dst": "a[0]"}, "args": {"value": "1.0"}}], "AMK006"),
-        ([{"kind": "sync", "scope": "named"}], "AMK008"),
-        ([{"kind": "fence", "what": "async"}], "AMK008"),
+        ([{"kind": "sync", "scope": "named"}], "AMK006"),
+        ([{"kind": "fence", "what": "async"}], "AMK007"),
         ([{"kind": "assume", "fact": "i < n"}], "AMK008"),
-        ([{"kind": "for", "var": "j", "hi": "4", "step": "n", "body": []}], "AMK008"),
+        ([{"kind": "for", "var": "j", "hi": "4", "step": "0", "body": []}], "AMK008"),
     ],
 )
 def test_form(inner, code):

@@ -49,7 +49,7 @@ class Operand(NamedTuple):
     tile     a tile of so many elements in the last dimensions, one an instruction; `step` divides its first indices
     box      the box of the tensor map that stands at this role, as one dense run of bytes
     counted  as many bytes as this argument says
-    Of registers, `nbytes` counts a thread's, which are neighbours along the last dimension.
+    Of registers, `nbytes` counts a thread's, which are neighbours along the last dimension; `rank` is that of a map.
     """
 
     role: str
@@ -64,6 +64,7 @@ class Operand(NamedTuple):
     step: tuple[int, ...] = ()
     box: str = ""
     counted: str = ""
+    rank: int = 0
 
 
 class Arg(NamedTuple):
@@ -84,6 +85,7 @@ class Row(NamedTuple):
     `issuer`    "warp" or "warpgroup": all 32 or 128 threads reach it together; "thread": each that does issues one
     `completes` "now", or later: with a group of a queue, or on the mbarrier of the operand "bar", which gets its bytes
     `guard`     names the argument that switches reads off (the destination is then zero-filled)
+    `adds`      names the argument without which an updated register operand is only written
     `feature`   what a target must have; `since` the compute capability (times ten) from which on it is there
     `multicast` the argument whose bits name the blocks of the cluster that are written, each at the same place, and
                 each told on its own mbarrier
@@ -101,6 +103,7 @@ class Row(NamedTuple):
     meaning: str = ""
     feature: str = ""
     multicast: str = ""
+    adds: str = ""
 
     @property
     def macro(self) -> str:

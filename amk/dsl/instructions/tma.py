@@ -14,6 +14,12 @@ __all__ = ["ROWS"]
 _ISA = "PTX ISA, Data Movement and Conversion Instructions: cp.async.bulk.tensor"
 _REDUCE = "PTX ISA, Data Movement and Conversion Instructions: cp.reduce.async.bulk.tensor"
 _RANKS = (1, 2, 3, 4, 5)
+# Element types of a reduction; min and max of floats are left out, as for bulk copies.
+_REDUCED = {
+    "add": ("i32", "u32", "u64", "f32", "f16", "bf16"),
+    "min": ("i32", "u32", "i64", "u64"),
+    "max": ("i32", "u32", "i64", "u64"),
+}
 _MEANING = "amk.dsl.instructions.meanings:"
 
 
@@ -25,7 +31,7 @@ def _load(rank: int, *, multicast: bool = False) -> Row:
         issuer="thread",
         operands=(
             Operand("dst", "write", "shared", box="src", align=128, proxy="async"),
-            Operand("src", "read", "map", box="src", proxy="async"),
+            Operand("src", "read", "map", box="src", rank=rank, proxy="async"),
             Operand("bar", "update", "barrier", proxy="async"),
         ),
         args=(Arg("mask", "u32", low=1, high=(1 << 16) - 1),) if multicast else (),
@@ -43,13 +49,16 @@ def _store(rank: int, op: str = "") -> Row:
         since=90,
         issuer="thread",
         operands=(
-            Operand("dst", "update" if op else "write", "map", box="dst", proxy="async"),
+            Operand(
+                "dst", "update" if op else "write", "map", box="dst", rank=rank, proxy="async",
+                dtypes=_REDUCED.get(op, ()),
+            ),
             Operand("src", "read", "shared", box="dst", align=128, proxy="async"),
         ),
         completes="bulk",
         feature="tma",
         meaning=_MEANING + (op or "tile"),
-    )
+    )  # fmt: skip
 
 
 _PREFETCH = Row(

@@ -62,6 +62,7 @@ def _row(name: str, n: int, dtype: str, a: str, b: str) -> Row:
         ),
         args=(Arg("scale_d", "bool", default="true"),),
         completes="wgmma",
+        adds="scale_d",
         feature="wgmma",
         meaning="amk.dsl.instructions.meanings:wgmma",
     )

@@ -24,6 +24,7 @@ from amk.harness.rules.amk205_alignment import Alignment
 from amk.harness.rules.amk206_uninitialised_shared import AMK206
 from amk.harness.rules.amk207_uninitialised_register import AMK207
 from amk.harness.rules.amk208_division import Division
+from amk.harness.rules.amk209_tensor_map import TensorMaps
 from amk.harness.rules.amk301_shared_race import AMK301
 from amk.harness.rules.amk302_divergent_barrier import AMK302
 from amk.harness.rules.amk303_copy_not_landed import AMK303
@@ -68,6 +69,7 @@ RULES: tuple[type[Rule], ...] = (
     AMK206,
     AMK207,
     Division,
+    TensorMaps,
     AMK301,
     AMK302,
     AMK303,

@@ -11,16 +11,18 @@ from amk.harness.diagnostics import Diagnostic
 from amk.harness.form import kind_of, type_fault, values
 from amk.harness.rule import Rule
 from amk.harness.rules.examples import example
+from amk.harness.uniform import uniform_faults
 
 __all__ = ["Types"]
 
 
 class Types(Rule):
-    """Every expression has the type that its place asks for.
+    """Every expression has the type that its place asks for, and what is declared uniform is.
 
-    Why:    C converts silently: a float becomes an index, a 64-bit offset loses its upper half.
+    Why:    C converts silently: a float becomes an index, a 64-bit offset loses its upper half. A uniform value is
+            handed round by the first lane of its warp.
     Proof:  Types are inferred from the leaves; integers and floats mix only through a cast,
-            and conditions are truth values.
+            and conditions are truth values. Terms in the thread are tabulated over the lanes of each warp.
     Bad:    An f32 buffer that receives `1`.
     Good:   Write `1.0`, or cast: `f32(i)`.
     Source: the IR's definition (infer)
@@ -39,6 +41,8 @@ class Types(Rule):
                 to, of = kind_of(k.kernel, s.dst)[1], kind_of(k.kernel, s.src)[1]
                 if to and of and to != of:
                     yield self.report(k, pointer, f"loads {of} into registers of {to}", hint=f"declare them {of}")
+        for pointer, message in uniform_faults(k.kernel):
+            yield self.report(k, pointer, message, hint="leave uniform out, or name it where whole warps are")
 
     def _declarations(self, k: Context, types: dict[str, str]) -> Iterator[Diagnostic]:
         terms = [(f"/grid/{i}", e) for i, e in enumerate(k.kernel.grid)]

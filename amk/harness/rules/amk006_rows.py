@@ -8,6 +8,7 @@ from amk.dsl.kernel import KernelDescriptor
 from amk.harness.context import Context
 from amk.harness.diagnostics import Diagnostic
 from amk.harness.operands import row_faults
+from amk.harness.order_form import order_faults
 from amk.harness.rule import Rule
 from amk.harness.rules.examples import example
 
@@ -15,10 +16,11 @@ __all__ = ["Rows"]
 
 
 class Rows(Rule):
-    """Every call names a row of the instruction table, with its operands and arguments.
+    """Every call names a row of the instruction table, with its operands and arguments; so do barriers and roles.
 
     Why:    An instruction without an operand, or with an argument out of range, means something else.
-    Proof:  The call is compared with its row: roles, argument names, constants and their ranges.
+    Proof:  The call is compared with its row: roles, argument names, constants and their ranges. Barriers, waits and
+            arrivals are compared with what the hardware has; the roles of a team cover each warp once.
     Bad:    `shfl.down` by 40 lanes.
     Good:   A constant from 0 to 31.
     Source: PTX ISA, the section that the row names
@@ -29,8 +31,10 @@ class Rows(Rule):
     def check(self, k: Context) -> Iterator[Diagnostic]:
         for pointer, s in k.statements.items():
             if s.kind == "call":
-                for message in row_faults(s):
-                    yield self.report(k, pointer, message, hint="see `amk instructions` for the table")
+                for message in row_faults(k.kernel, s):
+                    yield self.report(k, pointer, message, hint="see its row in amk/dsl/instructions")
+            for said in order_faults(k.kernel, s):
+                yield self.report(k, pointer, said.message, hint=said.hint)
 
     @staticmethod
     def bad() -> KernelDescriptor:

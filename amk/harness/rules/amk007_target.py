@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from amk.dsl.instructions import ROWS
 from amk.dsl.kernel import KernelDescriptor
+from amk.dsl.nodes import Statement
+from amk.dsl.target import Architecture, Feature
 from amk.harness.context import Context
 from amk.harness.diagnostics import Diagnostic
 from amk.harness.rule import Rule
@@ -15,13 +17,14 @@ __all__ = ["OnTarget"]
 
 
 class OnTarget(Rule):
-    """Every instruction and the cluster exist on the target.
+    """Every instruction, every construct and the cluster exist on the target.
 
     Why:    The assembler refuses what an architecture lacks, or the launch does.
-    Proof:  The row's first architecture and the cluster size are compared with the target's data.
+    Proof:  The row's first architecture and its feature, what barriers, roles and peers need, and the cluster size are
+            compared with the target's data. wgmma exists on sm_90a alone, whatever comes after it.
     Bad:    A cluster of 2 blocks on sm_80.
     Good:   No cluster, or a target that has them.
-    Source: CUDA C++ Programming Guide, Technical Specifications per Compute Capability
+    Source: CUDA C++ Programming Guide, Technical Specifications per Compute Capability; PTX ISA, Target ISA Notes
     """
 
     code, title = "AMK007", "not on this target"
@@ -31,11 +34,22 @@ class OnTarget(Rule):
         have = 10 * machine.compute_capability[0] + machine.compute_capability[1]
         if k.kernel.cluster > machine.max_cluster:
             message = f"a cluster of {k.kernel.cluster} blocks; {k.target.name} has at most {machine.max_cluster}"
-            yield self.report(k, "", message, hint="use cluster 1")
+            yield self.report(k, "", message, hint="use a smaller cluster, or cluster 1")
+        for i, m in enumerate(k.kernel.maps):
+            yield from self._lacking(k, machine, f"/maps/{i}", f"the tensor map {m.name}", "tma")
+        for i, b in enumerate(k.kernel.barriers):
+            yield from self._lacking(k, machine, f"/barriers/{i}", f"the mbarrier {b.name}", "mbarrier")
         for pointer, s in k.statements.items():
             if s.kind == "call" and s.row in ROWS and ROWS[s.row].since > have:
                 message = f"{s.row} exists since sm_{ROWS[s.row].since}, and {k.target.name} is {machine.name}"
                 yield self.report(k, pointer, message, hint="choose another instruction or another target")
+            for what, feature in _needs(s):
+                yield from self._lacking(k, machine, pointer, what, feature)
+
+    def _lacking(self, k: Context, machine: Architecture, pointer: str, what: str, need: str) -> Iterator[Diagnostic]:
+        if need not in machine.features:
+            message = f"{what} needs {need}, which {k.target.name} ({machine.name}) does not have"
+            yield self.report(k, pointer, message, hint="choose another instruction or another target")
 
     @staticmethod
     def bad() -> KernelDescriptor:
@@ -44,3 +58,21 @@ class OnTarget(Rule):
     @staticmethod
     def good() -> KernelDescriptor:
         return example()
+
+
+def _needs(s: Statement) -> Iterator[tuple[str, Feature]]:
+    """What a statement is, and the feature that it needs."""
+    if s.kind == "call" and s.row in ROWS and ROWS[s.row].feature:
+        yield s.row, ROWS[s.row].feature  # type: ignore[misc]
+    elif s.kind == "sync" and s.scope == "cluster":
+        yield "a barrier of the cluster", "cluster"
+    elif s.kind in ("load", "store", "arrive") and s.peer is not None:
+        yield f"the peer of a {s.kind}", "cluster"
+    elif s.kind in ("wait", "commit") and s.queue in ("bulk", "wgmma"):
+        yield f"a {s.kind} of the queue {s.queue}", "tma" if s.queue == "bulk" else "wgmma"
+    elif s.kind == "fence":
+        yield f"the fence {s.what}", "wgmma" if s.what == "wgmma" else "tma" if s.what == "async" else "cluster"
+    elif s.kind == "arrive" and s.bytes is not None:
+        yield "an arrival that expects bytes", "tma"
+    elif s.kind == "team" and any(r.registers is not None for r in s.roles):
+        yield "the register budget of a role", "setmaxnreg"

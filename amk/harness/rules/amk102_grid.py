@@ -12,24 +12,28 @@ from amk.harness.context import Context
 from amk.harness.diagnostics import Diagnostic, Obligation
 from amk.harness.rule import Rule
 from amk.harness.rules.examples import example, small
+from amk.harness.rules.witnessed import claimed
 
 __all__ = ["Grid"]
 
 
 class Grid(Rule):
-    """The grid fits the target's limits for all sizes of the domain.
+    """The grid fits the target's limits and is made of whole clusters, for all sizes of the domain.
 
-    Why:    A grid of 65,536 blocks in y does not launch: large inputs fail where small ones pass.
-    Proof:  The largest value of each grid expression over the domain, against the limit of its dimension.
+    Why:    A grid of 65,536 blocks in y does not launch: large inputs fail where small ones pass. Neither does a grid
+            whose blocks do not make up clusters.
+    Proof:  The largest value of each grid expression over the domain, against the limit of its dimension; the grid in
+            x is a multiple of the cluster, by its divisors, else by Z3.
     Bad:    One block a row in y, for 65,536 rows.
     Good:   Rows in x, or a domain of at most 65,535 rows.
     Source: CUDA C++ Programming Guide, Technical Specifications per Compute Capability;
             github.com/ml-explore/mlx/issues/2267
     """
 
-    code, title = "AMK102", "grid too large"
+    code, title = "AMK102", "grid does not fit"
 
     def check(self, k: Context) -> Iterator[Diagnostic]:
+        yield from claimed(self, k)
         limits = k.target.architecture.max_grid
         for axis, e, top, limit in zip("xyz", k.kernel.grid3, k.bounds.grid, limits, strict=True):
             if top <= limit:

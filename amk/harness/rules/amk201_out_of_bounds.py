@@ -19,7 +19,8 @@ class OutOfBounds(Rule):
 
     Why:    Memory of others is read or overwritten, and only some sizes show it.
     Proof:  `0 <= i` and `i + width <= size` under the guards, by affine forms, else by Z3;
-            in each dimension, so also as a linear address.
+            in each dimension, so also as a linear address. What of a tensor map's box lies outside has a meaning of its
+            own (it is filled, or not written), and needs no proof.
     Bad:    `z[i]` without a guard, where the last block is partly outside.
     Good:   `if i < n` around it, or `when` on the load.
     Source: github.com/openvinotoolkit/openvino/pull/36559; Betts et al., GPUVerify (OOPSLA 2012)

@@ -18,7 +18,8 @@ class Alignment(Rule):
     """Every access is aligned to its width, for all sizes.
 
     Why:    A misaligned vector or asynchronous access is a fault of the whole context.
-    Proof:  Base, offset and every stride in bytes are multiples of the width: by coefficients, else by Z3.
+    Proof:  Base, offset and every stride in bytes are multiples of the width: by coefficients, else by Z3. Boxes of a
+            tensor map start at 128 bytes of shared memory, bulk copies at 16, tiles of wgmma at whole steps.
     Bad:    A load of four f32 at `i` instead of `4*i`.
     Good:   An index, strides and a base that are multiples of the width.
     Source: CUDA C++ Programming Guide, Device Memory Accesses; github.com/NVIDIA/cutlass/issues/49

@@ -20,7 +20,9 @@ class AMK207(Rule):
 
     Why:    an accumulator that starts from whatever was in the register gives a different wrong result each time.
     Proof:  a forward must-analysis with the index of each register element; loops of constant trip count are run
-            through, a loop over a size may run zero times, and an `if` counts under its own condition only.
+            through, a loop over a size may run zero times (unless it is shown to run), and an `if` counts under its own
+            condition only. Instructions read and write as many registers as their row says; a sum that starts in the
+            first round of a loop (`scale_d = step != 0`) is looked at in that round by itself.
     Bad:    `acc[0] = acc[0] + 1` with no first value.
     Good:   `acc[0] = 0` before it.
     Source: Nielson, Nielson and Hankin, Principles of Program Analysis, section 2.1.

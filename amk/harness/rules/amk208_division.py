@@ -15,9 +15,10 @@ __all__ = ["Division"]
 
 
 class Division(Rule):
-    """Divisors are positive, dividends and shifted values not negative, shift counts below the width.
+    """Divisors and steps are positive, dividends and shifted values not negative, shift counts below the width.
 
     Why:    C rounds towards zero where mathematics rounds down, and a division by zero or a long shift means nothing.
+            A loop whose step is not positive does not end.
             `cdiv` of signed integers rounds up on both sides, so its dividend may have any sign.
     Proof:  One claim an operand under the guards that stand around it, in statements and in the strides of tensors.
     Bad:    `(i - n) // 2`.

@@ -21,7 +21,8 @@ class AMK304(Rule):
     Why:    blocks run in any order, and nothing in a kernel orders them; in-place kernels that read a neighbour differ
             from run to run.
     Proof:  a read of a written tensor is fine where the same thread writes that element (equal index terms, tiles
-            without overlap); otherwise all threads of whole grids are enumerated.
+            without overlap), unless one of the two is asynchronous; otherwise all threads of whole grids are
+            enumerated, what a tensor map reads and writes included.
     Bad:    `y[i] = y[i + 1]` in place.
     Good:   `y[i] = y[i] + y[i]`.
     Limits: the second way decides kernels of constant sizes; others stay undecided (AMK401) if it finds nothing.

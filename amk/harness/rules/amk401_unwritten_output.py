@@ -19,9 +19,11 @@ class AMK401(Rule):
 
     Why:    the caller reads what was in memory before; with whole tiles it never shows.
     Proof:  in tile form (`index = tile * block + rel`, a grid of `cdiv(size, tile)`, guards that are exactly
-            `index < size`) for all sizes, by enumerating one tile; in grid-stride form (a loop over a vector by all
-            threads of a constant grid) for all sizes, by a lemma; where all sizes are constants, by counting every
-            element over the whole grid.
+            `index < size`) for all sizes, by enumerating one tile. The number of a tile may be made of block indices,
+            of the rank in a cluster and of loops over tiles, persistent ones (`range(bx, tiles, gx)`) and rasters
+            included, by a lemma each; boxes of a tensor map end at the tensor's edge. In grid-stride form (a loop over
+            a vector by all threads of a constant grid) for all sizes, by a lemma; where all sizes are constants, by
+            counting every element over the whole grid.
     Bad:    a grid of `n // 128` blocks of 128.
     Good:   a grid of `cdiv(n, 128)`.
     Limits: any other kernel of symbolic sizes is run at several small and ragged sizes: it is refused where that shows

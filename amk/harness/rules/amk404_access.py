@@ -18,7 +18,7 @@ class AccessContract(Rule):
     """A tensor is used only as its declaration says: read, written, both, or accumulated.
 
     Why:    The launcher places, shares and zeroes tensors by that declaration.
-    Proof:  Every access to a tensor is compared with its `access`.
+    Proof:  Every access to a tensor, by itself or through a tensor map, is compared with its `access`.
     Bad:    A store to a tensor declared `read`.
     Good:   Declare it `write`.
     Source: the IR's definition (types)
