@@ -186,7 +186,7 @@ def contract_faults(kernel: KernelDescriptor, s: Statement) -> Iterator[str]:
         if use not in allowed:
             through = "" if ref.buffer == d.name else f" (through {ref.buffer})"
             yield f"{use} access to {ref}, and {d.name}{through} is declared {d.access!r}"
-        op = _operator(s)
+        op = _operator(s) if use == "atomic" else ""
         if d.access == "add" and use == "atomic" and op != "add":
             yield f"atomic {op} on {d.name}, which is declared 'add'"
 
