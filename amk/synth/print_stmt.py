@@ -6,18 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from amk.dsl.expr import Const, Elem, Expr, as_expr, subterms
-from amk.dsl.instructions import ROWS, Row
+from amk.dsl.expr import Const, Elem, Expr, subterms
+from amk.dsl.instructions import ROWS
 from amk.dsl.kernel import KernelDescriptor
-from amk.dsl.nodes import Atomic, Call, For, Let, Load, Statement, Store, Sync
+from amk.dsl.nodes import Atomic, Call, For, Let, Load, Statement, Store
 from amk.dsl.types import nbytes
-from amk.synth.print_address import AddressPrinter
 from amk.synth.print_expr import unsupported
+from amk.synth.print_rows import RowPrinter
 
 __all__ = ["KINDS", "Macros", "StatementPrinter", "comment"]
 
-KINDS = frozenset({"let", "load", "store", "atomic", "call", "for", "if", "sync", "commit", "wait", "assume"})
-_BARRIERS = {"block": "__syncthreads()", "warp": "__syncwarp()"}
+KINDS = frozenset({
+    "let", "load", "store", "atomic", "call", "for", "if", "team", "sync", "fence", "commit", "arrive", "wait",
+    "assume",
+})  # fmt: skip
 _ATOMIC_TYPES = {"add": ("i32", "u32", "i64", "u64", "f32", "f64"), "min": ("i32", "u32", "i64", "u64")}
 _LONGEST = 80  # characters of a place that a comment shows
 
@@ -40,7 +42,7 @@ def comment(place: str | None) -> str:
     return f"  // {kept.strip()}" if kept.strip() else ""
 
 
-class StatementPrinter(AddressPrinter):
+class StatementPrinter(RowPrinter):
     """Spells the statements of one kernel."""
 
     def __init__(self, kernel: KernelDescriptor, macros: Macros) -> None:
@@ -58,8 +60,6 @@ class StatementPrinter(AddressPrinter):
         """One statement with everything inside it."""
         if s.kind not in KINDS or getattr(s, "until", None) is not None:
             raise unsupported(f"a statement {s.kind!r}" + (" with an early exit" if s.kind == "for" else ""))
-        if s.kind in ("commit", "wait") and getattr(s, "queue", None) != "cp_async":
-            raise unsupported(f"{s.kind!r} on anything but cp_async")
         return str(getattr(self.macros.statements, s.kind)(s, self, comment(s.at)))
 
     # -- values -----------------------------------------------------------------------------------------------------
@@ -73,7 +73,7 @@ class StatementPrinter(AddressPrinter):
 
     def lanes(self, ref: Elem, width: int) -> list[str]:
         """The elements of an operand and its neighbours along the last dimension."""
-        return [self.element(Elem(ref.buffer, (*ref.index[:-1], ref.index[-1] + i))) for i in range(width)]
+        return [self.element(x) for x in self._neighbours(ref, width)]
 
     def _require_width(self, ref: Elem, width: int) -> None:
         if width & (width - 1) or width * nbytes(self.element_type(ref)) > 16:
@@ -84,10 +84,29 @@ class StatementPrinter(AddressPrinter):
         """Registers := memory, or := registers."""
         self._require_width(s.src, s.width)
         dst = self.lanes(s.dst, s.width)
+        if s.peer is not None:
+            return " ".join(f"{d} = {x};" for d, x in zip(dst, self._of_peer(s.src, s.width, s.peer), strict=True))
         if s.width == 1:
             return f"{dst[0]} = {self.element(s.src)};"
         parts = " ".join(f"{d} = v_.v[{i}];" for i, d in enumerate(dst))
         return f"{{ const auto v_ = amk_load<{s.width}>({self.address(s.src)}); {parts} }}"
+
+    def _of_peer(self, ref: Elem, width: int, peer: Expr) -> list[str]:
+        """Elements in the shared memory of another block."""
+        name, at, rank = self.ctype(self.element_type(ref)), self._neighbours(ref, width), self.expr(peer, "i32")
+        return [f"amk_load_peer<{name}>(amk_peer({self.shared_at(x)}, {rank}))" for x in at]
+
+    def peer_lines(self, s: Store) -> str:
+        """Values into the shared memory of another block."""
+        name, rank = self.ctype(self.element_type(s.dst)), self.expr(_given(s.peer), "i32")
+        at = [self.shared_at(x) for x in self._neighbours(s.dst, len(s.values))]
+        values = [self.expr(v, self.element_type(s.dst)) for v in s.values]
+        pairs = zip(at, values, strict=True)
+        return " ".join(f"amk_store_peer<{name}>(amk_peer({a}, {rank}), {v});" for a, v in pairs)
+
+    @staticmethod
+    def _neighbours(ref: Elem, width: int) -> list[Elem]:
+        return [Elem(ref.buffer, (*ref.index[:-1], ref.index[-1] + i)) for i in range(width)]
 
     def other_lines(self, s: Load) -> str:
         """Registers := what stands in for memory that is not read."""
@@ -135,19 +154,7 @@ class StatementPrinter(AddressPrinter):
         row = ROWS.get(s.row)
         if row is None:
             raise unsupported(f"the instruction {s.row!r}")
-        refs = {o.role: self.element(s.refs[o.role]) if o.space == "register" else self.address(s.refs[o.role])
-                for o in row.operands}  # fmt: skip
-        return str(self.macros.rows[row.macro](refs, self._arguments(row, s)))
-
-    def _arguments(self, row: Row, s: Call) -> dict[str, str]:
-        out = {}
-        for a in row.args:
-            value: Expr | None = s.args.get(a.name, as_expr(a.default) if a.default is not None else None)
-            if value is None:
-                raise unsupported(f"{s.row} without {a.name!r}")
-            same = row.operands[0].role
-            out[a.name] = self.expr(value, self.element_type(s.refs[same]) if a.dtype == "same" else a.dtype)
-        return out
+        return str(self.macros.rows[row.macro](*self.call_parts(row, s)))
 
     # -- control ----------------------------------------------------------------------------------------------------
     def unroll(self, s: For) -> str:
@@ -172,12 +179,6 @@ class StatementPrinter(AddressPrinter):
             return [f"{c.name} = {self.expr(c.next, c.dtype)};"]
         given = [f"const {self.ctype(c.dtype)} next{i}_ = {self.expr(c.next, c.dtype)};" for i, c in enumerate(s.carry)]
         return given + [f"{c.name} = next{i}_;" for i, c in enumerate(s.carry)]
-
-    def barrier(self, s: Sync) -> str:
-        """The barrier of a scope."""
-        if s.scope not in _BARRIERS:
-            raise unsupported(f"a barrier of scope {s.scope!r}")
-        return _BARRIERS[s.scope]
 
 
 def _reads(e: Expr) -> bool:

@@ -18,7 +18,8 @@ from amk.dsl.kernel import KernelDescriptor, expressions, walk
 from amk.dsl.nodes import Param
 from amk.dsl.types import DTYPES
 from amk.errors import InternalError
-from amk.synth.print_expr import unsupported
+from amk.synth.print_order import addresses_shared
+from amk.synth.print_rows import wgmma_functions
 from amk.synth.print_stmt import Macros, StatementPrinter
 
 if TYPE_CHECKING:
@@ -27,9 +28,11 @@ if TYPE_CHECKING:
 __all__ = ["Source", "render", "text_of"]
 
 _HERE = Path(__file__).parent
-_BUILTIN = {"t": "threadIdx.x"} | {
-    f"{p}{a}": f"{word}.{a}" for p, word in (("b", "blockIdx"), ("g", "gridDim")) for a in "xyz"
-}
+_BUILTIN = (
+    {"t": "threadIdx.x"}
+    | {f"{p}{a}": f"{word}.{a}" for p, word in (("b", "blockIdx"), ("g", "gridDim")) for a in "xyz"}
+    | {"rank": "amk_rank()"}
+)
 _OURS = re.compile(r"\bamk_\w+")
 
 
@@ -61,13 +64,12 @@ def render(certificate: Certificate) -> Source:
 
 def text_of(kernel: KernelDescriptor) -> str:
     """The CUDA text of any kernel, proved or not (for tests and golden files; the product calls `render`)."""
-    if kernel.cluster != 1 or kernel.maps or kernel.barriers:
-        raise unsupported("a cluster, a tensor map or an mbarrier")
     env, macros = _templates()
     body = StatementPrinter(kernel, macros).body(kernel.body)
     frame = env.get_template("kernel.cu.j2")
     return frame.render(
-        k=kernel, prelude=_prelude(body), signature=[_parameter(p) for p in kernel.params],
+        k=kernel, prelude=_prelude(env, kernel, body), signature=_signature(kernel),
+        cluster=f" __cluster_dims__({kernel.cluster}, 1, 1)" if kernel.cluster > 1 else "",
         declarations=_declarations(kernel), body=body,
     )  # fmt: skip
 
@@ -90,10 +92,14 @@ def macros_of(env: Environment, template: str) -> dict[str, Any]:
     return {n: m for n, m in vars(env.get_template(template).module).items() if n[0] != "_"}
 
 
-def _prelude(body: str) -> list[str]:
-    """The prelude files that define a function which the body calls."""
+def _prelude(env: Environment, kernel: KernelDescriptor, body: str) -> list[str]:
+    """The prelude files that define what the body uses, and one function for each wgmma."""
     used = set(_OURS.findall(body))
-    return [text for defined, text in _prelude_files() if used & defined]
+    used |= {"amk_shared"} if addresses_shared(kernel) else set()
+    used |= {"amk_rank"} if "rank" in _variables(kernel) else set()
+    used |= {"amk_map"} if kernel.maps else set()
+    functions = [env.get_template("wgmma.cuh.j2").render(f=f).strip() for f in wgmma_functions(kernel)]
+    return [text for defined, text in _prelude_files() if used & defined] + functions
 
 
 @lru_cache(maxsize=1)
@@ -103,6 +109,12 @@ def _prelude_files() -> list[tuple[frozenset[str], str]]:
         text = path.read_text("utf-8").strip()
         found.append((frozenset(_OURS.findall(text)), text))
     return found
+
+
+def _signature(kernel: KernelDescriptor) -> list[str]:
+    """Arguments, and after them the tensor maps."""
+    maps = [f"const __grid_constant__ amk_map {m.name}" for m in kernel.maps]
+    return [_parameter(p) for p in kernel.params] + maps
 
 
 def _parameter(p: Param) -> str:
@@ -117,6 +129,10 @@ def _declarations(kernel: KernelDescriptor) -> list[str]:
     lines = _builtins(kernel)
     if kernel.shared_bytes:
         lines.append("extern __shared__ __align__(1024) unsigned char smem[];")
+        if addresses_shared(kernel):
+            lines.append("const unsigned shared_ = amk_shared(smem);")
+        if wgmma_functions(kernel):  # where a tile starts has 14 bits; the rank in the cluster stands above them
+            lines.append("const unsigned tiles_ = (shared_ & 0x3FFFF) >> 4;")
     for b in kernel.buffers:
         ctype = DTYPES[b.dtype].c
         if b.space == "shared":
@@ -128,8 +144,6 @@ def _declarations(kernel: KernelDescriptor) -> list[str]:
 
 def _builtins(kernel: KernelDescriptor) -> list[str]:
     used = _variables(kernel)
-    if "rank" in used:
-        raise unsupported("the rank in a cluster")
     found = [f"{n} = {_BUILTIN[n]}" for n in BUILTINS if n in used]
     return [f"const int {', '.join(found)};"] if found else []
 

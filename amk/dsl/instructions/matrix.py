@@ -20,6 +20,7 @@ _HALVES = ("f16", "bf16", "u32")  # a row is 16 bytes of 16-bit elements, whatev
 def _load(n: int, trans: bool) -> Row:
     return Row(
         name=f"ldmatrix.x{n}" + (".trans" if trans else ""),
+        family="ldmatrix",
         isa=_ISA + "ldmatrix",
         since=80,
         issuer="warp",
@@ -35,6 +36,7 @@ def _load(n: int, trans: bool) -> Row:
 def _store(n: int, trans: bool) -> Row:
     return Row(
         name=f"stmatrix.x{n}" + (".trans" if trans else ""),
+        family="stmatrix",
         isa=_ISA + "stmatrix",
         since=90,
         issuer="warp",
@@ -50,6 +52,7 @@ def _mma(k: int, dtype: str) -> Row:
     per_lane = 16 * k // 32 // (2 if dtype != "tf32" else 1)
     return Row(
         name=f"mma.m16n8k{k}.{dtype}",
+        family="mma",
         isa=_ISA + "mma",
         since=80,
         issuer="warp",

@@ -89,6 +89,7 @@ class Row(NamedTuple):
     `feature`   what a target must have; `since` the compute capability (times ten) from which on it is there
     `multicast` the argument whose bits name the blocks of the cluster that are written, each at the same place, and
                 each told on its own mbarrier
+    `family`    the rows whose template macro it shares
     Registers of an instruction that completes later are its own until it has.
     """
 
@@ -104,11 +105,12 @@ class Row(NamedTuple):
     feature: str = ""
     multicast: str = ""
     adds: str = ""
+    family: str = ""
 
     @property
     def macro(self) -> str:
-        """The name of its template macro: that of its family, which the dotted parts of the name tell apart."""
-        return self.name.replace(".", "_")
+        """The name of its template macro, which the rows of a family share."""
+        return (self.family or self.name).replace(".", "_")
 
     def operand(self, role: str) -> Operand:
         return next(o for o in self.operands if o.role == role)

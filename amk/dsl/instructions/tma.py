@@ -26,6 +26,7 @@ _MEANING = "amk.dsl.instructions.meanings:"
 def _load(rank: int, *, multicast: bool = False) -> Row:
     return Row(
         name=f"tma.load.{rank}d" + (".multicast" if multicast else ""),
+        family="tma.load.multicast" if multicast else "tma.load",
         isa=_ISA,
         since=90,
         issuer="thread",
@@ -45,6 +46,7 @@ def _load(rank: int, *, multicast: bool = False) -> Row:
 def _store(rank: int, op: str = "") -> Row:
     return Row(
         name=f"tma.reduce.{op}.{rank}d" if op else f"tma.store.{rank}d",
+        family=f"tma.reduce.{op}" if op else "tma.store",
         isa=_REDUCE if op else _ISA,
         since=90,
         issuer="thread",

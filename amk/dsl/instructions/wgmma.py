@@ -52,6 +52,7 @@ def _row(name: str, n: int, dtype: str, a: str, b: str) -> Row:
         first = _shared("a", 64, dtype, a)
     return Row(
         name=name,
+        family="wgmma",
         isa=_ISA,
         since=90,
         issuer="warpgroup",
