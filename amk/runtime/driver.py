@@ -235,6 +235,30 @@ class Driver:
         if status:
             raise self._fault(self._api.CUresult(status), "launching a prepared kernel")
 
+    def encode_map(
+        self, dtype: str, pointer: int, shape: tuple[int, ...], strides: tuple[int, ...], box: tuple[int, ...],
+        swizzle: int, nan: bool,
+    ) -> bytes:  # fmt: skip
+        """The 128 bytes of a CUtensorMap. Extents, box and byte strides innermost first, which has no stride."""
+        api = self._api
+        names = {
+            "i8": "UINT8", "u8": "UINT8", "i32": "INT32", "u32": "UINT32", "i64": "INT64", "u64": "UINT64",
+            "f16": "FLOAT16", "bf16": "BFLOAT16", "f32": "FLOAT32", "f64": "FLOAT64",
+        }  # fmt: skip
+        found = self._check(
+            api.cuTensorMapEncodeTiled(
+                getattr(api.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{names[dtype]}"), len(shape), pointer,
+                [api.cuuint64_t(n) for n in shape], [api.cuuint64_t(n) for n in strides],
+                [api.cuuint32_t(n) for n in box], [api.cuuint32_t(1)] * len(shape),
+                api.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+                getattr(api.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{f'{swizzle}B' if swizzle else 'NONE'}"),
+                api.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                api.CUtensorMapFloatOOBfill(int(nan)),
+            ),
+            f"encoding a tensor map of {dtype} {shape}, strides {strides} bytes, box {box}",
+        )  # fmt: skip
+        return ctypes.string_at(int(found.getPtr()), 128)
+
     # -- memory ------------------------------------------------------------------------------------------------------
 
     def alloc_async(self, nbytes: int, stream: int) -> int:

@@ -112,7 +112,8 @@ class CompiledKernel:
         """Fills the argument block."""
         from amk.runtime.launch import prepare
 
-        return prepare(["ptr" if p.shape is not None else p.dtype for p in self.kernel.params])
+        plain = ["ptr" if p.shape is not None else p.dtype for p in self.kernel.params]
+        return prepare(plain + ["tmap"] * len(self.kernel.maps))
 
     def grid(self, scalars: Mapping[str, Any]) -> tuple[int, int, int]:
         """Blocks along x, y and z for these sizes."""
@@ -180,8 +181,13 @@ class CompiledKernel:
                 driver().fill(v.pointer + r * pitch, 0, width, stream)
 
     def values(self, views: Mapping[str, ArrayView], scalars: Mapping[str, Any]) -> list[Any]:
-        """Arguments in the kernel's order."""
-        return [views[p.name].pointer if p.shape is not None else scalars[p.name] for p in self.kernel.params]
+        """Arguments in the kernel's order, and after them the tensor maps."""
+        plain = [views[p.name].pointer if p.shape is not None else scalars[p.name] for p in self.kernel.params]
+        if not self.kernel.maps:
+            return plain
+        from amk.runtime.tensor_maps import encoded_maps
+
+        return plain + encoded_maps(self.kernel, views)
 
 
 def _rows(v: ArrayView) -> tuple[int, int, int]:

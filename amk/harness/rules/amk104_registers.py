@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from amk.dsl.kernel import KernelDescriptor
+from amk.dsl.kernel import KernelDescriptor, walk
 from amk.dsl.occupancy import allocated_registers, max_registers
 from amk.dsl.registers import assumed_registers, estimate_registers, with_margin
 from amk.harness.context import Context
@@ -17,6 +17,13 @@ __all__ = ["Registers"]
 
 SPILL = 8  # bytes of local memory traffic that keep one register free: a store and a load
 MOST_ELEMENTS = 1024  # four times what a thread can hold: nothing that large becomes registers
+
+
+def _budgets(kernel: KernelDescriptor) -> Iterator[int]:
+    """What threads of roles may hold, where roles say so."""
+    for _, s in walk(kernel.body):
+        if s.kind == "team":
+            yield from (r.registers for r in s.roles if r.registers is not None)
 
 
 class Registers(Rule):
@@ -43,6 +50,7 @@ class Registers(Rule):
                 return
         guess = estimate_registers(d, data_only=True)
         need, fit = with_margin(guess) - d.spill_bytes // SPILL, max_registers(k.target, d.threads, d.min_blocks)
+        fit = max([fit, *_budgets(d)]) if fit else 0
         if need <= fit or not fit:  # fit 0: AMK101 or AMK105
             claim = f"{need} registers for live data with a margin of 20 % are at most {fit}; a thread is expected to "
             claim += f"take about {estimate_registers(d)}, and at most {assumed_registers(d, k.target)}"
