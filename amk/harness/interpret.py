@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from amk.dsl.evaluate import function_of
 from amk.dsl.kernel import KernelDescriptor, walk
 from amk.dsl.nodes import Param
 from amk.dsl.target import Target
@@ -36,7 +37,6 @@ from amk.harness.interp_fault import FAMILIES, Fault, FaultKind, family_of
 from amk.harness.interp_machine import Machine
 from amk.harness.interp_memory import GlobalMemory, unwritten
 from amk.harness.interp_program import Program
-from amk.harness.maps import encodable
 
 __all__ = ["Fault", "FaultKind", "arguments", "confirm", "estimate_lane_ops", "run", "witness"]
 
@@ -179,10 +179,20 @@ def _too_many_blocks(kernel: KernelDescriptor, sizes: Mapping[str, int]) -> bool
 
 
 def _no_map(kernel: KernelDescriptor, sizes: Mapping[str, int]) -> bool:
+    """Whether the driver refuses a tensor map of the kernel at these sizes, by its extents or strides."""
     try:
-        return not encodable(kernel, complete(kernel, sizes))
+        known = complete(kernel, sizes)
+        for d in (kernel.declarations[m.tensor] for m in kernel.maps):
+            assert isinstance(d, Param) and d.shape is not None
+            values = function_of((*d.shape, *kernel.strides_of(d)[:-1]), tuple(known))(*known.values())
+            steps = [n * nbytes(d.dtype) for n in values[len(d.shape) :]]
+            if any(not 1 <= n <= 1 << 32 for n in values[: len(d.shape)]):
+                return True
+            if any(n % 16 or not 16 <= n < 1 << 40 for n in steps):
+                return True
     except _UNUSABLE:
-        return False
+        pass
+    return False
 
 
 def witness(

@@ -5,10 +5,9 @@ Source: CUDA Driver API, cuTensorMapEncodeTiled: the requirements on its argumen
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from amk.dsl.evaluate import function_of
 from amk.dsl.expr import Const, apply
 from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.nodes import Param, TensorMap
@@ -17,7 +16,7 @@ from amk.dsl.types import DTYPES, nbytes
 if TYPE_CHECKING:
     from amk.harness.bounds import Prover
 
-__all__ = ["check_maps", "encodable", "map_faults"]
+__all__ = ["check_maps", "map_faults"]
 
 MOST_BOX = 256  # elements along one dimension
 MOST_EXTENT, MOST_STRIDE = 1 << 32, 1 << 40  # elements of the tensor; bytes between neighbours
@@ -69,21 +68,6 @@ def check_maps(p: Prover) -> None:
             p.require("AMK209", at, goal, f"{what} <= 2**32", f"{what} can exceed 2**32", "lower the size's max")
             if n < len(d.shape) - 1:
                 _stride(p, at, m, d, n)
-
-
-def encodable(kernel: KernelDescriptor, sizes: Mapping[str, int | float | bool]) -> bool:
-    """Whether the driver takes every map at these sizes, as far as extents and strides go."""
-    for m in kernel.maps:
-        d = kernel.declarations[m.tensor]
-        assert isinstance(d, Param) and d.shape is not None
-        order = tuple(sizes)
-        values = function_of((*d.shape, *kernel.strides_of(d)[:-1]), order)(*sizes.values())
-        extents, steps = values[: len(d.shape)], [n * nbytes(d.dtype) for n in values[len(d.shape) :]]
-        if any(not 1 <= n <= MOST_EXTENT for n in extents):
-            return False
-        if any(n % 16 or not 16 <= n < MOST_STRIDE for n in steps):
-            return False
-    return True
 
 
 def _base(p: Prover, at: str, m: TensorMap, d: Param) -> None:

@@ -142,9 +142,12 @@ def _registers(kernel: KernelDescriptor, s: Call, o: Operand, ref: Elem, b: Buff
         return
     if count > b.shape[-1]:
         yield f"{o.role} {b.name} has {b.shape[-1]} elements in its last dimension; {s.row} takes {count}"
+    index = kernel.resolve(ref).index
+    if all(isinstance(i, Const) for i in index):
+        return
     lets = {x.name: x.value for _, x in walk(kernel.body) if x.kind == "let" and x.value is not None}
     fixed = _unrolled(kernel)
-    for i in kernel.resolve(ref).index:
+    for i in index:
         while names(i) & lets.keys():
             i = subst(i, {n: lets[n] for n in names(i) & lets.keys()})
         if names(i) - fixed:

@@ -197,6 +197,20 @@ def test_a_map_is_prefetched_whatever_its_tensor_is_for():
     assert found(gemm(), ("AMK404",)) == []
 
 
+def test_copies_that_name_no_operator_keep_the_contract():
+    def copy(row, access, mode):
+        k = KernelBuilder("bulk", target="sm_90a", threads=32)
+        x, s, bar = k.tensor("x", "f32", (64,), align=16, access=access), k.shared("s", "f32", (32,)), k.barrier("bar")
+        refs = {"dst": s[0], "src": x[0], "bar": bar[0]} if mode == "read" else {"dst": x[0], "src": s[0]}
+        k.call(row, refs, bytes=128)
+        return [d.message for d in found(k.finish(grid=(1,)), ("AMK404",))]
+
+    assert copy("bulk.load", "read", "read") == [] == copy("bulk.store", "write", "write")
+    assert copy("bulk.reduce.add", "add", "update") == []
+    assert "read access" in copy("bulk.load", "write", "read")[0]
+    assert "atomic min" in copy("bulk.reduce.min", "add", "update")[0]
+
+
 def copied(*, read_own=False, add=False):
     """One box a block, from x to y by way of shared memory; `read_own` reads y."""
     k = KernelBuilder("copied", target="sm_90a", threads=32)
