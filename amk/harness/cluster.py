@@ -117,7 +117,8 @@ class Cluster:
             if not any(self._knows(x, by, count, phases) for x in self.strands if x.rank == rank):
                 message = f"block {rank} of the cluster can end before block {by.rank} has reached its shared memory"
                 hint = "end with a cluster barrier (relaxed is enough), which keeps every block until all are done"
-                self.add(Fault("AMK312", pointer, message, {}, (), hint), rank)
+                at = point(next(w.env for w in self.walks if w.strand is by))
+                self.add(Fault("AMK312", pointer, message, at, (), hint), rank)
                 return
 
     @staticmethod

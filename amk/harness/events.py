@@ -8,48 +8,26 @@ Source: `docs/soundness.md`, section on ordering; two-thread reduction as in GPU
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Set
-from math import gcd, prod
+from math import gcd
 from typing import Any
 
 from amk.dsl.evaluate import function_of
 from amk.dsl.expr import Apply, Const, Elem, Expr, Var, apply, names, subst, subterms
 from amk.dsl.instructions import ROWS
 from amk.dsl.kernel import KernelDescriptor, expressions, walk
-from amk.dsl.layout import Strided, Swizzle, offset, strides
-from amk.dsl.nodes import Buffer, For, Param, Statement, TensorMap
+from amk.dsl.layout import Swizzle, offset, strides
+from amk.dsl.nodes import Buffer, For, Statement
 from amk.dsl.types import nbytes
 from amk.harness.by_cluster import by_cluster
+from amk.harness.faults import TooCoarse, Unsupported
 from amk.harness.footprint import Address, Form, Operand, added
 from amk.harness.masks import Column, bits, maximal
+from amk.harness.shared_use import LATER, contiguous, one_group, orders, owned_registers, shared_operands
 
 __all__ = ["BLOCKS", "GRID", "Env", "Operand", "Program", "TooCoarse", "Unsupported", "bits", "free_terms", "orders"]
 
 Env = dict[str, Any]
 BLOCKS, GRID = ("bx", "by", "bz"), ("gx", "gy", "gz")
-_ORDERING = ("sync", "commit", "wait", "arrive", "fence", "team")
-_LATER = ("barrier", "bulk", "wgmma")  # completions whose issue is an event of its own
-
-
-def orders(s: Statement) -> bool:
-    """Whether a statement itself is an ordering point: a barrier, a wait, or work that completes on one."""
-    if s.kind in ("load", "store"):
-        return s.peer is not None
-    if s.kind == "call":
-        row = ROWS.get(s.row)
-        return row is not None and (row.completes in _LATER or row.name == "mbarrier.init")
-    return s.kind in _ORDERING
-
-
-class Unsupported(Exception):
-    """A construct outside the fragment that the engine decides (reported as AMK008)."""
-
-    def __init__(self, message: str, pointer: str = "") -> None:
-        super().__init__(message)
-        self.message, self.pointer = message, pointer
-
-
-class TooCoarse(Exception):
-    """A shared access that does not start at a whole cell."""
 
 
 class Program:
@@ -62,9 +40,7 @@ class Program:
         self.lets: dict[str, Expr] = {}
         self.pointers: dict[int, str] = {}
         self.thread_loops: dict[str, Expr] = {}  # by loop variable: the condition that a thread takes part in a round
-        self.fixed: dict[str, range] = {
-            "rank": range(kernel.cluster)
-        }  # by variable: its values, where they are constant
+        self.fixed = {"rank": range(kernel.cluster)}  # by variable: its values, where they are constant
         self.statements = list(walk(kernel.body))  # with their pointers, in program order
         for pointer, s in self.statements:
             self.pointers[id(s)] = pointer
@@ -86,7 +62,7 @@ class Program:
         self.peaceful: dict[tuple[Any, ...], Any] = {}  # pairs of runs that were found not to conflict, with the runs
         self._touches: dict[int, frozenset[str]] = {}
         self._masks: dict[tuple[Any, ...], int] = {}
-        self.owned = frozenset(_owned(kernel, self.statements))  # register arrays that instructions own while in flight
+        self.owned = frozenset(owned_registers(kernel, self.statements))  # by instructions, while in flight
         self.tainted: frozenset[str] = self._taint()
         self._doubtful = self.tainted.union(n for n, x in self.lets.items() if self._unknown(x, self.tainted))
         self.cell = self._cell(fine)
@@ -154,7 +130,7 @@ class Program:
     def asynchronous(self) -> bool:
         """Whether anything goes through the asynchronous proxy."""
         rows = (ROWS[s.row] for _, s in self.statements if s.kind == "call" and s.row in ROWS)
-        return any(r.completes in _LATER for r in rows)
+        return any(r.completes in LATER for r in rows)
 
     def chosen(self, cond: Expr, active: int, env: Mapping[str, Any]) -> int:
         """The active threads for which a condition holds."""
@@ -228,7 +204,7 @@ class Program:
         """The shared operands of a statement itself."""
         found = self._operands.get(id(s))
         if found is None:
-            kept = (o for o in _operands(self.kernel, s) if self.kernel.space(o.ref) == "shared")
+            kept = (o for o in shared_operands(self.kernel, s) if self.kernel.space(o.ref) == "shared")
             found = self._operands[id(s)] = tuple(kept)
         return found
 
@@ -242,7 +218,7 @@ class Program:
             found = self._stretches[id(body)] = []
             for s in filter(self.matters, body):
                 ordered = any(orders(x) for _, x in walk((s,)))
-                if ordered and found and _one_group(found[-1][1][-1], s):
+                if ordered and found and one_group(found[-1][1][-1], s):
                     found[-1] = (True, (*found[-1][1], s))
                 elif ordered or not found or found[-1][0]:
                     found.append((ordered, (s,)))
@@ -345,7 +321,7 @@ class Program:
         assert isinstance(b, Buffer)
         if len(ref.index) != len(b.shape):
             raise Unsupported(f"{o.ref} has {len(ref.index)} indices for {len(b.shape)} dimensions")
-        _contiguous(b, o)
+        contiguous(b, o)
         return b, ref.index
 
     def owner(self, cell: int) -> str:
@@ -355,72 +331,6 @@ class Program:
             if b.space == "shared" and self.kernel.shared_offsets[b.name] <= byte:
                 best = b.name
         return best
-
-
-def _contiguous(b: Buffer, o: Operand) -> None:
-    """A vector access moves neighbouring bytes, so its elements must be neighbours in the layout."""
-    if o.width == 1:
-        return
-    if isinstance(b.layout, Swizzle) and (1 << b.layout.base) % o.width:
-        raise Unsupported(f"{o.ref} moves {o.width} elements, but the swizzle of {b.name!r} keeps "
-                          f"only {1 << b.layout.base} together")  # fmt: skip
-    if isinstance(b.layout, Strided) and b.layout.strides[-1] != 1:
-        raise Unsupported(f"{o.ref} moves {o.width} elements that the layout of {b.name!r} does not keep together")
-
-
-def _one_group(a: Statement, b: Statement) -> bool:
-    """Whether two calls are wgmma on the same registers."""
-    if a.kind != "call" or b.kind != "call" or not (a.row in ROWS and b.row in ROWS):
-        return False
-    return ROWS[a.row].completes == ROWS[b.row].completes == "wgmma" and a.refs.get("acc") == b.refs.get("acc")
-
-
-def _owned(kernel: KernelDescriptor, statements: list[tuple[str, Statement]]) -> Iterator[str]:
-    """The register arrays of instructions that complete later."""
-    for _, s in statements:
-        if s.kind == "call" and s.row in ROWS and ROWS[s.row].completes == "wgmma":
-            for o in ROWS[s.row].operands:
-                if o.space == "register" and o.role in s.refs and (d := kernel.find(s.refs[o.role].buffer)) is not None:
-                    yield d.name
-
-
-def _operands(kernel: KernelDescriptor, s: Statement) -> Iterator[Operand]:
-    if s.kind == "load":
-        yield Operand(s.src, "r", s.width)
-        yield Operand(s.dst, "w", s.width)
-    elif s.kind == "store":
-        yield Operand(s.dst, "w", len(s.values))
-    elif s.kind == "atomic":
-        yield Operand(s.dst, "a", 1)
-    elif s.kind == "call" and s.row in ROWS:
-        yield from _row_operands(kernel, s)
-
-
-def _row_operands(kernel: KernelDescriptor, s: Any) -> Iterator[Operand]:
-    row = ROWS[s.row]
-    for o in row.operands:
-        ref = s.refs.get(o.role)
-        d = kernel.find(ref.buffer) if ref is not None else None
-        if ref is None or not isinstance(d, (Buffer, Param)):
-            continue
-        size = nbytes(d.dtype)
-        mode = "r" if o.mode == "read" else "c" if row.completes == "cp_async" else "w"
-        mode = mode.upper() if o.proxy == "async" else mode
-        dense = _box_bytes(kernel, s.refs[o.box]) if o.box in s.refs else _counted(s, o.counted)
-        width = max(1, o.nbytes // size)
-        yield Operand(ref, mode, width, o.role, o.lanes, o.tile, o.step, dense, o.align)
-
-
-def _box_bytes(kernel: KernelDescriptor, ref: Elem) -> int:
-    """Bytes of the box of a tensor map."""
-    m = kernel.declarations.get(ref.buffer)
-    tensor = kernel.declarations.get(m.tensor) if isinstance(m, TensorMap) else None
-    return prod(m.box) * nbytes(tensor.dtype) if isinstance(m, TensorMap) and isinstance(tensor, Param) else 0
-
-
-def _counted(s: Any, name: str) -> int:
-    e = s.args.get(name)
-    return int(e.value) if isinstance(e, Const) else 0
 
 
 def free_terms(p: Program, statements: tuple[Statement, ...]) -> tuple[Expr, ...]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from amk.harness.diagnostics import Severity
 
-__all__ = ["Fault", "Second"]
+__all__ = ["Fault", "Second", "TooCoarse", "Unsupported"]
 
 _NOWHERE: Mapping[str, int] = MappingProxyType({})
 
@@ -30,3 +30,15 @@ class Fault(NamedTuple):
     related: tuple[Second, ...] = ()
     hint: str = ""
     severity: Severity | None = None  # None: as the rule says
+
+
+class Unsupported(Exception):
+    """A construct outside the fragment that the engine decides (reported as AMK008)."""
+
+    def __init__(self, message: str, pointer: str = "") -> None:
+        super().__init__(message)
+        self.message, self.pointer = message, pointer
+
+
+class TooCoarse(Exception):
+    """A shared access that does not start at a whole cell."""

@@ -55,7 +55,7 @@ def simulate(ctx: Context) -> OrderResult:
     try:
         _walk_all(ctx.program, result)
     except Unsupported as e:
-        why = "" if result.faults else _wrong_for_more(ctx, result)
+        why = None if result.faults else _wrong_for_more(ctx, result)
         if why is not None:
             result.add(Fault("AMK008", e.pointer, f"outside what the ordering check decides: {e.message}{why}"))
     except _NO_VALUE as e:
