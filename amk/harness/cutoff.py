@@ -39,6 +39,8 @@ iterations, 2P + 1 lie in between where only `k mod P` counts; taking out P of t
 barriers and every pair of residues that met. So trip counts up to P + S + E + G + 2 are classes of their own, and
 longer ones are classed by their remainder modulo P; that such were walked is checked at the end. Where such a loop
 begins counts modulo P steps, and a comparison that turns near its end counts by its distance to it.
+In a loop around such a loop, trip counts of the outer and the inner one are chosen together (`ring.Nest`): lemma 4 of
+`docs/soundness.md`.
 (b) and (c) are covered by classes. A symbolic loop variable that stands bare in an address is refused.
 Source: cutoffs as in Kaiser, Kroening and Wahl, CAV 2010; the argument for rings is ours.
 """
