@@ -8,11 +8,12 @@ from typing import NamedTuple
 from amk.dsl.expr import Const, Elem, Expr, apply
 from amk.dsl.instructions import Operand
 from amk.dsl.layout import Strided, Swizzle, linear, strides
-from amk.dsl.nodes import Buffer, Call, Param
+from amk.dsl.nodes import Buffer, Call, Param, TensorMap
 from amk.dsl.types import nbytes
 from amk.harness.bounds import Finding, Prover, minus
+from amk.harness.shared_use import box_alignment
 
-__all__ = ["Access", "check_access", "check_strides", "check_tile"]
+__all__ = ["Access", "check_access", "check_box", "check_strides", "check_tile"]
 
 
 class Access(NamedTuple):
@@ -106,19 +107,40 @@ def check_tile(p: Prover, s: Call, o: Operand, ref: Elem, at: str) -> None:
     assert isinstance(b, Buffer)
     index = tuple(map(p.inline, full.index))
     if o.box:
-        first = p.context.kernel.shared_offsets[b.name]
+        first, align = p.context.kernel.shared_offsets[b.name], box_alignment(p.context.kernel, s, o)
         address = linear(index, strides(b.shape, b.layout)) * nbytes(b.dtype) + first
-        _multiple(
-            p, Access(ref, full, 1, o.align, f"{s.row} {o.role}", at), address, o.align, f"the index into {b.name}"
-        )
+        _multiple(p, Access(ref, full, 1, align, f"{s.row} {o.role}", at), address, align, f"the index into {b.name}")
         return
     for i, e, step in zip(full.index[-len(o.step) :], index[-len(o.step) :], o.step, strict=True):
-        claim = f"{s.row} {o.role} {ref}: {i} is a multiple of {step}"
-        if step == 1 or p.facts.divisor(e) % step == 0:
-            p.note("AMK205", at, claim) if step > 1 else None
-            continue
-        message = f"{s.row} {o.role} {ref} needs an index that is a multiple of {step}, and {i} need not be one"
-        p.require("AMK205", at, minus(Const(0), apply("%", e, step)), claim, message, "start the tile at whole steps")
+        _whole_steps(p, f"{s.row} {o.role} {ref}", i, e, step, at)
+
+
+def _whole_steps(p: Prover, what: str, i: Expr, e: Expr, step: int, at: str) -> None:
+    """An index that is a multiple of a step; `e` is the index with named values in place."""
+    claim = f"{what}: {i} is a multiple of {step}"
+    if step == 1 or p.facts.divisor(e) % step == 0:
+        p.note("AMK205", at, claim) if step > 1 else None
+        return
+    message = f"{what} needs an index that is a multiple of {step}, and {i} need not be one"
+    p.require("AMK205", at, minus(Const(0), apply("%", e, step)), claim, message, "start the tile at whole steps")
+
+
+def check_box(p: Prover, s: Call, o: Operand, ref: Elem, at: str) -> None:
+    """Where a box lies in its tensor: it starts at whole 16 bytes of its rows, and one that is written at no negative
+    coordinate. What ends beyond the tensor is cut off, and a box that is read may begin before it.
+
+    Source: an H200 faults on anything else ("illegal instruction"), as `tests/device/test_rows_async.py` found.
+    """
+    kernel = p.context.kernel
+    m = kernel.declarations[ref.buffer]
+    tensor = kernel.declarations.get(m.tensor) if isinstance(m, TensorMap) else None
+    if not isinstance(tensor, Param) or s.row.startswith("prefetch"):
+        return
+    what = f"{s.row} {o.role} {ref}"
+    _whole_steps(p, what, ref.index[-1], p.inline(ref.index[-1]), max(1, 16 // nbytes(tensor.dtype)), at)
+    for n, i in enumerate(ref.index if o.mode != "read" else ()):
+        message = f"{what} starts at a negative coordinate {n}, which a copy out of shared memory may not"
+        p.require("AMK201", at, p.inline(i), f"{what}: coordinate {n} >= 0", message, "let the box begin inside")
 
 
 # -------------------------------------------------------------------------------------------------------------- offsets

@@ -11,7 +11,7 @@ from amk.dsl.instructions import ROWS, Operand
 from amk.dsl.kernel import children
 from amk.dsl.nodes import Buffer, Call, For, Let, Load, Param, Statement, Store, Team, TensorMap
 from amk.dsl.types import nbytes
-from amk.harness.access import Access, check_access, check_strides, check_tile
+from amk.harness.access import Access, check_access, check_box, check_strides, check_tile
 from amk.harness.arithmetic import Arithmetic
 from amk.harness.bounds import Prover, minus
 from amk.harness.induction import enter_loop, leave_loop
@@ -120,6 +120,7 @@ class Walk:
             self.indices(ref, at)
             if isinstance(d, TensorMap):
                 self.coordinates(ref, f"{s.row} {o.role}", at)
+                check_box(self.p, s, o, ref, at)
         elif o.box or o.tile:
             self.indices(ref, at)
             check_tile(self.p, s, o, ref, at)

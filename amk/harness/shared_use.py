@@ -8,6 +8,7 @@ from typing import Any
 
 from amk.dsl.expr import Const, Elem
 from amk.dsl.instructions import ROWS
+from amk.dsl.instructions import Operand as RowOperand
 from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.layout import Strided, Swizzle
 from amk.dsl.nodes import Buffer, Param, Statement, TensorMap
@@ -15,7 +16,7 @@ from amk.dsl.types import nbytes
 from amk.harness.faults import Unsupported
 from amk.harness.footprint import Operand
 
-__all__ = ["LATER", "contiguous", "one_group", "orders", "owned_registers", "shared_operands"]
+__all__ = ["LATER", "box_alignment", "contiguous", "one_group", "orders", "owned_registers", "shared_operands"]
 
 _KINDS = ("sync", "commit", "wait", "arrive", "fence", "team")
 LATER = ("barrier", "bulk", "wgmma")  # completions whose issue is an event of its own
@@ -82,7 +83,14 @@ def _row_operands(kernel: KernelDescriptor, s: Any) -> Iterator[Operand]:
         mode = mode.upper() if o.proxy == "async" else mode
         dense = _box_bytes(kernel, s.refs[o.box]) if o.box in s.refs else _counted(s, o.counted)
         width = max(1, o.nbytes // size)
-        yield Operand(ref, mode, width, o.role, o.lanes, o.tile, o.step, dense, o.align)
+        align = box_alignment(kernel, s, o)
+        yield Operand(ref, mode, width, o.role, o.lanes, o.tile, o.step, dense, align)
+
+
+def box_alignment(kernel: KernelDescriptor, s: Any, o: RowOperand) -> int:
+    """Bytes that divide where an operand starts: of a swizzled box, one period of the swizzle, eight of its rows."""
+    m = kernel.declarations.get(s.refs[o.box].buffer) if o.box in s.refs else None
+    return max(o.align, 8 * m.swizzle) if isinstance(m, TensorMap) else o.align
 
 
 def _box_bytes(kernel: KernelDescriptor, ref: Elem) -> int:

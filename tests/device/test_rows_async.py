@@ -104,7 +104,8 @@ def test_tma_load(rank: int, swizzle: int, fill: str) -> None:
     shape = (*(n + 5 for n in box[:-1]), box[-1] * 2 + 4)
     k = KernelBuilder("tma_load", target="sm_90a", threads=THREADS)
     x = k.tensor("x", "f32", shape, align=16)
-    at = [k.scalar(f"c{i}", "i32", min=-(2**20), max=2**20) for i in range(rank)]
+    steps = [1] * (rank - 1) + [4]  # a box starts at whole 16 bytes of its rows
+    at = [k.scalar(f"c{i}", "i32", min=-(2**20), max=2**20, multiple_of=n) for i, n in enumerate(steps)]
     z = k.tensor("z", "f32", (3, *box), access="write")
     m = k.tensormap("m", x, box, swizzle=swizzle, fill=fill)  # type: ignore[arg-type]
     s = k.shared("s", "f32", (3, *box), layout=SWIZZLES.get(swizzle), align=1024)
@@ -120,7 +121,8 @@ def test_tma_load(rank: int, swizzle: int, fill: str) -> None:
     run = amk.compile(k.finish(grid=(1,)))
     tensor = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
     outside = 0.0 if fill == "zero" else np.nan
-    for start in ((0,) * rank, (1,) * rank, (-1,) * rank, shape, tuple(n - 3 for n in shape), (-(2**20),) * rank):
+    starts = ((0,) * rank, (1,) * rank, (-1,) * rank, shape, tuple(n - 3 for n in shape), (-(2**20),) * rank)
+    for start in ((*s[:-1], s[-1] // 4 * 4) for s in starts):
         out = np.zeros((3, *box), np.float32)
         run(x=tensor, z=out, **{f"c{i}": int(c) for i, c in enumerate(start)})
         assert (out[:2] == PATTERN).all(), "a slot beside it was written"
@@ -156,7 +158,7 @@ def test_tma_store(row: str, rank: int) -> None:
     dtype = "f32" if row in ("store", "reduce.add") else "i32"
     rng = np.random.default_rng(1)
     tile = rng.integers(-50, 50, box).astype(np.float32 if dtype == "f32" else np.int32)
-    for start in ((2,) * rank, (-1,) * rank, tuple(n - 1 for n in shape)):
+    for start in ((0,) * rank, (*[2] * (rank - 1), 8), (*(n - 1 for n in shape[:-1]), shape[-1] - 4), shape):
         old = rng.integers(-50, 50, shape).astype(tile.dtype)
         out, want = old.copy(), old.copy()
         for i in product(*map(range, box)):
@@ -172,17 +174,17 @@ def test_tma_store(row: str, rank: int) -> None:
 def test_multicast_reaches_the_blocks_of_its_mask() -> None:
     """Rank 1 of four copies to ranks 1 and 3; 0 and 2 keep their pattern."""
     k = KernelBuilder("multicast", target="sm_90a", threads=THREADS, cluster=4)
-    x = k.tensor("x", "f32", (8, 32), align=16)
-    z = k.tensor("z", "f32", (4, 2, 4, 32), access="write")
-    m = k.tensormap("m", x, (4, 32), swizzle=128)
-    s = k.shared("s", "f32", (2, 4, 32), layout=SWIZZLES[128], align=1024)
+    x = k.tensor("x", "f32", (12, 32), align=16)
+    z = k.tensor("z", "f32", (4, 2, 8, 32), access="write")
+    m = k.tensormap("m", x, (8, 32), swizzle=128)
+    s = k.shared("s", "f32", (2, 8, 32), layout=SWIZZLES[128], align=1024)
     bar = k.barrier("full")
-    poison(k, s, (2, 4, 32))
+    poison(k, s, (2, 8, 32))
     k.fence("async")
     ready(k, bar, cluster=True)
     hit = eq(k.rank % 2, 1)
     with k.when(both(hit, eq(k.t, 0))):
-        k.arrive(bar[0], bytes=512)
+        k.arrive(bar[0], bytes=1024)
     k.sync("cluster")
     with k.when(both(eq(k.rank, 1), eq(k.t, 0))):
         refs = {"dst": s[1, 0, 0], "src": m[2, 0], "bar": bar[0]}
@@ -190,15 +192,15 @@ def test_multicast_reaches_the_blocks_of_its_mask() -> None:
     with k.when(hit):
         k.wait_phase(bar[0], 0)
     k.sync()
-    dump(k, s, z, (2, 4, 32), (k.bx,))
+    dump(k, s, z, (2, 8, 32), (k.bx,))
     k.sync("cluster", relaxed=True)
     run = amk.compile(k.finish(grid=(4,)))
-    tensor = np.random.default_rng(2).standard_normal((8, 32)).astype(np.float32)
-    out = np.zeros((4, 2, 4, 32), np.float32)
+    tensor = np.random.default_rng(2).standard_normal((12, 32)).astype(np.float32)
+    out = np.zeros((4, 2, 8, 32), np.float32)
     run(x=tensor, z=out)
     for rank in range(4):
         assert (out[rank, 0] == PATTERN).all()
-        assert (out[rank, 1] == (tensor[2:6] if rank % 2 else PATTERN)).all(), rank
+        assert (out[rank, 1] == (tensor[2:10] if rank % 2 else PATTERN)).all(), rank
 
 
 def test_bulk_copies() -> None:
