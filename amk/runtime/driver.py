@@ -248,7 +248,8 @@ class Driver:
         found = self._check(
             api.cuTensorMapEncodeTiled(
                 getattr(api.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{names[dtype]}"), len(shape), pointer,
-                [api.cuuint64_t(n) for n in shape], [api.cuuint64_t(n) for n in strides],
+                [api.cuuint64_t(n) for n in shape],
+                [api.cuuint64_t(n) for n in strides or (16,)],  # a list even where there is one dimension
                 [api.cuuint32_t(n) for n in box], [api.cuuint32_t(1)] * len(shape),
                 api.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
                 getattr(api.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{f'{swizzle}B' if swizzle else 'NONE'}"),
