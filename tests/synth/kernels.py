@@ -10,6 +10,7 @@ from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.layout import Padded, Swizzle
 from amk.dsl.target import Target
 from amk.ops.gemm import Gemm, GemmSchedule, build
+from amk.ops.wgmma_gemm import WgmmaSchedule, wgmma_gemm
 
 TARGET = "sm_80"
 MOST = 2_000_000  # rows of a matrix whose 32-high tiles lie along y of the grid
@@ -213,4 +214,6 @@ GOLDEN = {
     "transpose": lambda: plain(transpose()), "block_sum": lambda: plain(block_sum()), "gemm": lambda: plain(gemm()),
     "gemm_swizzled": lambda: plain(gemm(swizzle=True)), "mixed": lambda: plain(mixed()),
     **{name: partial(product, name) for name in PRODUCT},
+    "wgmma": lambda: plain(wgmma_gemm(WgmmaSchedule(warpgroups=1, columns=64, slots=2, cluster=1))),
+    "wgmma_cluster": lambda: plain(wgmma_gemm()),
 }  # fmt: skip

@@ -67,6 +67,8 @@ def test_every_statement_names_its_place() -> None:
 @pytest.mark.parametrize("name", GOLDEN)
 def test_golden_compiles_without_spills(name: str, target: str) -> None:
     kernel = GOLDEN[name]()
+    if kernel.target != "sm_80" and target != kernel.target:
+        pytest.skip(f"for {kernel.target} alone")
     done = compile_cubin((FOLDER / f"{name}.cu").read_text("utf-8"), target, name=kernel.name)
     assert (done.spill_stores, done.spill_loads) == (0, 0)
 
@@ -74,9 +76,9 @@ def test_golden_compiles_without_spills(name: str, target: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", GOLDEN)
 def test_golden_compiles_with_nvcc(name: str, tmp_path: Path) -> None:
-    nvcc = _nvcc()
+    nvcc, arch = _nvcc(), GOLDEN[name]().target
     done = subprocess.run(
-        [nvcc, "-cubin", "-arch=sm_80", "-std=c++17", "-o", str(tmp_path / "k.cubin"), str(FOLDER / f"{name}.cu")],
+        [nvcc, "-cubin", f"-arch={arch}", "-std=c++17", "-o", str(tmp_path / "k.cubin"), str(FOLDER / f"{name}.cu")],
         capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -206,7 +208,7 @@ def test_golden_kernels_are_certified_and_rendered(name: str) -> None:
     source, kernel = module.render(certificate), certificate.kernel
     assert source.text == text_of(kernel) and source.kernel_hash == kernel.hash
     assert (source.name, source.threads, source.shared_bytes) == (kernel.name, kernel.threads, kernel.shared_bytes)
-    assert (source.cluster, source.min_blocks) == (1, kernel.min_blocks)
+    assert (source.cluster, source.min_blocks) == (kernel.cluster, kernel.min_blocks)
 
 
 @pytest.mark.parametrize(
