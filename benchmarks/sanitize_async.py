@@ -1,5 +1,5 @@
-"""Launches the tensor-core GEMM with the driver alone (no torch), for compute-sanitizer: ragged shapes, with and without
-a cluster, in f16.
+"""Launches the tensor-core GEMM with the driver alone (no torch), for compute-sanitizer: ragged shapes, in f16, with
+and without a cluster.
 
 compute-sanitizer --tool memcheck --error-exitcode 9 python benchmarks/sanitize_async.py
 (also racecheck, initcheck and synccheck)
