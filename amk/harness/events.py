@@ -59,6 +59,8 @@ class Program:
         self._stretches: dict[int, list[tuple[bool, tuple[Statement, ...]]]] = {}
         self._operands: dict[int, tuple[Operand, ...]] = {}
         self._addresses: dict[int, Address] = {}
+        self.known: set[tuple[Expr, ...]] = set()  # terms that do not depend on data
+        self.split: dict[tuple[Any, ...], list[tuple[tuple[Any, ...], int]]] = {}  # threads by values of terms
         self.peaceful: dict[tuple[Any, ...], Any] = {}  # pairs of runs that were found not to conflict, with the runs
         self._touches: dict[int, frozenset[str]] = {}
         self._masks: dict[tuple[Any, ...], int] = {}
@@ -211,7 +213,8 @@ class Program:
     def stretches(self, body: tuple[Statement, ...]) -> list[tuple[bool, tuple[Statement, ...]]]:
         """What matters of a body: each statement with an ordering point for itself, and what stands between.
 
-        Neighbouring wgmma on the same registers are one: a group of them is all that a wait can tell apart.
+        Neighbouring wgmma on the same registers are one, and so are copies that complete on one mbarrier: no wait can
+        tell them apart.
         """
         found = self._stretches.get(id(body))
         if found is None:

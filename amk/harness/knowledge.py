@@ -46,15 +46,21 @@ class Know:
 
     def join(self, other: Know) -> None:
         """Takes in what others know."""
-        _join(self.seen, other.seen)
-        _join(self.done, other.done)
-        _join(self.fenced, other.fenced)
-        _join(self.bars, other.bars)
-        _join(self.past, other.past)
+        if other.seen:
+            _join(self.seen, other.seen)
+        if other.done:
+            _join(self.done, other.done)
+        if other.fenced:
+            _join(self.fenced, other.fenced)
+        if other.bars:
+            _join(self.bars, other.bars)
+        if other.past:
+            _join(self.past, other.past)
 
     def copy(self) -> Know:
         out = Know()
-        out.join(self)
+        out.seen, out.done, out.fenced = dict(self.seen), dict(self.done), dict(self.fenced)
+        out.bars, out.past = dict(self.bars), dict(self.past)
         return out
 
     def happened(self) -> Know:

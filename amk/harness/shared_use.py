@@ -44,10 +44,16 @@ def contiguous(b: Buffer, o: Operand) -> None:
 
 
 def one_group(a: Statement, b: Statement) -> bool:
-    """Whether two calls are wgmma on the same registers."""
+    """Whether two neighbouring calls are wgmma on the same registers, or copies that complete alike on one mbarrier."""
     if a.kind != "call" or b.kind != "call" or not (a.row in ROWS and b.row in ROWS):
         return False
-    return ROWS[a.row].completes == ROWS[b.row].completes == "wgmma" and a.refs.get("acc") == b.refs.get("acc")
+    how = ROWS[a.row].completes
+    if how != ROWS[b.row].completes:
+        return False
+    if how == "wgmma":
+        return a.refs.get("acc") == b.refs.get("acc")
+    plain = not any(o.space == "shared" and o.mode == "read" for o in ROWS[a.row].operands)
+    return how == "barrier" and a.row == b.row and a.refs.get("bar") == b.refs.get("bar") and a.args == b.args and plain
 
 
 def owned_registers(kernel: KernelDescriptor, statements: list[tuple[str, Statement]]) -> Iterator[str]:

@@ -51,7 +51,7 @@ class Steps:
             self.cluster.add(f, self.strand.rank)
 
     def signal(self, s: Any, active: int) -> Signal:
-        return Signal(self.strand, active, self.p.pointers[id(s)], point(self.env))
+        return Signal(self.strand, active, self.p.pointers[id(s)], dict(self.env))
 
     def until(self, s: Any, active: int, what: str) -> None:
         """Notes what the strand waits for."""
@@ -112,16 +112,20 @@ class Steps:
     # -- mbarriers --------------------------------------------------------------------------------------------------
     def _classes(self, terms: tuple[Expr, ...], active: int, s: Any) -> list[tuple[tuple[Any, ...], int]]:
         """Values of terms, each with the active threads that have them."""
-        for e in terms:
+        for e in terms if terms not in self.p.known else ():
             if why := self.p.data(e):
                 raise Unsupported(f"{e} depends on {why}", self.p.pointers[id(s)])
+        self.p.known.add(terms)
         column = self.p.columns(terms)
         values = tuple([self.p.value(k, self.env) for k in column.keys])
-        by: dict[tuple[Any, ...], int] = {}
-        for held, (_, threads) in zip(column.at(values), column.classes, strict=True):
-            if threads & active:
-                by[held] = by.get(held, 0) | threads & active
-        return list(by.items())
+        found = self.p.split.get((terms, active, values))
+        if found is None:
+            by: dict[tuple[Any, ...], int] = {}
+            for held, (_, threads) in zip(column.at(values), column.classes, strict=True):
+                if threads & active:
+                    by[held] = by.get(held, 0) | threads & active
+            found = self.p.split[terms, active, values] = list(by.items())
+        return found
 
     def _phases(self, s: Any, name: str, slot: int, rank: int, signal: Signal, *, fence: bool = False) -> Phases:
         """The mbarrier of a slot, which the active threads must know to be initialised."""
@@ -213,7 +217,7 @@ class Steps:
         for (slot, to, ranks), threads in self._classes((s.refs["bar"].index[0], peer, mask), active, s):
             signal = self.signal(s, threads)
             run = self.stretches.run(group, threads, self.env, self.narrowed, role="dst")
-            size = next(o.dense for o in self.p.operands(s) if o.role == "dst") * threads.bit_count()
+            size = sum(o.dense for x in group for o in self.p.operands(x) if o.role == "dst") * threads.bit_count()
             for rank in bits(ranks) if row.multicast else (to,):
                 self._deliver(s, signal, run, rank, slot, size)
             if any(o.role == "src" for o in self.p.operands(s)):

@@ -71,11 +71,19 @@ class Strand:
 
     def phase(self, active: int, bar: int) -> int:
         """Phases of an mbarrier that all active threads know to be over."""
-        return max(view.past.get(bar, 0) for view in self._views(active))
+        most = self.common.past.get(bar, 0)
+        for threads, part in self.parts.items():
+            if active & ~threads == 0:
+                most = max(most, part.past.get(bar, 0))
+        return most
 
     def landed(self, active: int, bar: int) -> int:
         """Phases of an mbarrier whose copies are visible to all active threads."""
-        return max(view.bars.get(bar, 0) for view in self._views(active))
+        most = self.common.bars.get(bar, 0)
+        for threads, part in self.parts.items():
+            if active & ~threads == 0:
+                most = max(most, part.bars.get(bar, 0))
+        return most
 
     def knows(self, active: int, strand: int, count: int, together: bool = False) -> int:
         """The threads of a strand whose event `count` all active threads know to be done."""

@@ -221,7 +221,7 @@ class _Stretch:
             done |= f.mask if f.mode not in "rR" else 0
 
     def _pair(self, old: Footprint, new: Footprint, env: Mapping[str, int]) -> Iterator[Fault]:
-        asynchronous = old.mode == "c" and old is not new
+        asynchronous = old.mode in "cW" and old is not new
         if hit := conflict(old, new, 0, same=asynchronous):
             a, b = Access(old, env, env.get("rank", 0)), Access(new, env, env.get("rank", 0))
             if asynchronous and new.mode in "ra":
