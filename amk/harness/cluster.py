@@ -9,7 +9,8 @@ from __future__ import annotations
 from amk.harness.events import Env, Program
 from amk.harness.faults import Fault, Second
 from amk.harness.knowledge import covering, widened
-from amk.harness.memory import Memory
+from amk.harness.masks import bits
+from amk.harness.memory import Memory, Record
 from amk.harness.phases import Meeting, Phases
 from amk.harness.strand import Strand
 from amk.harness.stretch import Stretches
@@ -120,6 +121,24 @@ class Cluster:
                 at = point(next(w.env for w in self.walks if w.strand is by))
                 self.add(Fault("AMK312", pointer, message, at, (), hint), rank)
                 return
+
+        for memory in self.memory:
+            for r in memory.records:
+                if r.bar >= 0 and not self._over(r, memory.rank):
+                    part = r.run.parts[0]
+                    t = next(bits(part.pattern.threads))
+                    message = (
+                        f"the block can exit while the copy of thread {t} into {part.text} is in flight: no thread has "
+                        f"waited for the mbarrier on which it completes"
+                    )
+                    at = point(r.env) | {"t": t}
+                    hint = "let a thread wait for that phase before the block ends"
+                    return self.add(Fault("AMK308", part.pointer, message, at, (), hint), memory.rank)
+
+    def _over(self, r: Record, rank: int) -> bool:
+        """Whether some thread of a block knows that a copy into its memory has landed."""
+        views = (v for x in self.strands if x.rank == rank for v in (x.common, *x.parts.values()))
+        return any(v.past.get(r.bar, 0) > r.phase for v in views)
 
     @staticmethod
     def _knows(x: Strand, by: Strand, count: int, phases: Phases | None) -> bool:

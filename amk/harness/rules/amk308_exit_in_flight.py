@@ -15,10 +15,11 @@ __all__ = ["AMK308"]
 
 
 class AMK308(Rule):
-    """The block can exit while a cp.async is unfinished or was never committed.
+    """The block can exit while a copy of its is unfinished, or was never committed.
 
     Why:    the copy writes shared memory that may already belong to the next block of the multiprocessor.
-    Proof:  at the end of the walk no group may be open or unretired, for every trip count of the cutoff.
+    Proof:  at the end of the walk no group may be open or unretired, for every trip count of the cutoff; and of a copy
+            that completes on an mbarrier, some thread of the block must know that it has.
     Bad:    issue, commit, return.
     Good:   wait for 0 pending groups at the end.
     Source: PTX ISA, cp.async and cp.async.wait_all.
