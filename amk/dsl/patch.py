@@ -1,7 +1,7 @@
 """Edits of a descriptor's JSON that leave the rest of its text as its author wrote it.
 
 In: a text that reads, and edits in the words of JSON Patch (RFC 6902: add, remove, replace, move). Out: the new text,
-with untouched values, their order and their lines as they were; and where a value of the old text stands in the new one.
+with untouched values, their order and their lines as they were; and where a value of the old text stands in the new.
 """
 
 from __future__ import annotations

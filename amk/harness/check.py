@@ -71,7 +71,15 @@ def _stage(found: list[Diagnostic]) -> str:
 
 def _own_faults(k: Context) -> list[Diagnostic]:
     return [
-        Diagnostic("AMK901", "provers disagree", f.severity, f.message, f.pointer, counterexample=f.counterexample)
+        Diagnostic(
+            "AMK901",
+            "provers disagree",
+            f.severity,
+            f.message,
+            f.pointer,
+            counterexample=f.counterexample,
+            hint="send the descriptor to the authors of amk: one of its provers is wrong",
+        )
         for f in k.bounds.of("AMK901")
     ]
 

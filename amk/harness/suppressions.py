@@ -1,7 +1,7 @@
 """Suppressions: warnings that a kernel says it means, told apart from those that still want attention.
 
-In: a kernel, and what the rules found. Out: what stands, what is suppressed (with the reason), and the suppressions that
-met nothing. Only warnings are ever suppressed; an error stands whatever a descriptor says (AMK090 refuses the attempt).
+In: a kernel, and what the rules found. Out: what stands, and what is suppressed, with the reason. Only warnings are
+ever suppressed; an error stands whatever a descriptor says (AMK090 refuses the attempt).
 """
 
 from __future__ import annotations

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from difflib import get_close_matches
 
+from amk.dsl.instructions import ROWS
 from amk.dsl.kernel import KernelDescriptor
+from amk.dsl.nodes import Call
 from amk.harness.context import Context
 from amk.harness.diagnostics import Diagnostic
 from amk.harness.operands import row_faults
@@ -30,7 +33,7 @@ class Rows(Rule):
         for pointer, s in k.statements.items():
             if s.kind == "call":
                 for message in row_faults(s):
-                    yield self.report(k, pointer, message, hint="see `amk instructions` for the table")
+                    yield self.report(k, pointer, message, hint=_hint(s))
 
     @staticmethod
     def bad() -> KernelDescriptor:
@@ -41,3 +44,17 @@ class Rows(Rule):
     def good() -> KernelDescriptor:
         call = {"kind": "call", "row": "shfl.down", "refs": {"dst": "a[0]"}, "args": {"value": "1.0", "delta": "4"}}
         return example(body=[call])
+
+
+def _hint(s: Call) -> str:
+    """The nearest instruction, or what this one takes."""
+    row = ROWS.get(s.row)
+    if row is None:
+        near = get_close_matches(s.row, ROWS, 3, 0.4)
+        return f"did you mean {' or '.join(near)}?" if near else f"the instructions are {', '.join(sorted(ROWS))}"
+    roles = ", ".join(f"{o.role} ({o.space})" for o in row.operands)
+    args = [
+        a.name + (" (constant)" if a.constant else "") + (f" from {a.low} to {a.high}" if a.high is not None else "")
+        for a in row.args
+    ]
+    return f"{row.name} takes refs {roles}" + (f", and args {', '.join(args)}" if args else "")

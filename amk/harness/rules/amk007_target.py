@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from amk.dsl.instructions import ROWS
 from amk.dsl.kernel import KernelDescriptor
 from amk.harness.context import Context
-from amk.harness.diagnostics import Diagnostic
+from amk.harness.diagnostics import Diagnostic, Fix
+from amk.harness.repair import set_field
 from amk.harness.rule import Rule
 from amk.harness.rules.examples import example
 
@@ -31,11 +32,22 @@ class OnTarget(Rule):
         have = 10 * machine.compute_capability[0] + machine.compute_capability[1]
         if k.kernel.cluster > machine.max_cluster:
             message = f"a cluster of {k.kernel.cluster} blocks; {k.target.name} has at most {machine.max_cluster}"
-            yield self.report(k, "", message, hint="use cluster 1")
+            yield self.report(
+                k, "/cluster", message, hint=f"use cluster={machine.max_cluster}, or a target with clusters"
+            )
         for pointer, s in k.statements.items():
             if s.kind == "call" and s.row in ROWS and ROWS[s.row].since > have:
                 message = f"{s.row} exists since sm_{ROWS[s.row].since}, and {k.target.name} is {machine.name}"
-                yield self.report(k, pointer, message, hint="choose another instruction or another target")
+                hint = (
+                    f"set the target to sm_{ROWS[s.row].since} or newer, or use an instruction that {machine.name} has"
+                )
+                yield self.report(k, pointer, message, hint=hint)
+
+    def fixes(self, k: Context, d: Diagnostic) -> Iterator[Fix]:
+        """A cluster that fits; not safe, since the target may be what is wrong."""
+        if d.pointer == "/cluster":
+            most = k.target.architecture.max_cluster
+            yield Fix(f"set cluster to {most}", set_field("/cluster", most))
 
     @staticmethod
     def bad() -> KernelDescriptor:

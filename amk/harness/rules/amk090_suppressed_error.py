@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 
 from amk.dsl.kernel import KernelDescriptor
+from amk.dsl.patch import Edit
 from amk.harness.context import Context
-from amk.harness.diagnostics import Diagnostic
+from amk.harness.diagnostics import Diagnostic, Fix
 from amk.harness.rule import Rule
 from amk.harness.rules.examples import scattered
 
@@ -38,6 +39,10 @@ class SuppressedError(Rule):
             elif titles()[s.code][1] != "warning":
                 message = f"{s.code} ({titles()[s.code][0]}) is an error, and no error is ever suppressed"
                 yield self.report(k, f"/suppress/{i}", message, hint="mend the kernel, and remove the suppression")
+
+    def fixes(self, k: Context, d: Diagnostic) -> Iterator[Fix]:
+        """The suppression goes."""
+        yield Fix("remove the suppression", (Edit("remove", d.pointer),), safe=True)
 
     @staticmethod
     def bad() -> KernelDescriptor:

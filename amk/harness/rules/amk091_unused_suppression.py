@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from amk.dsl.kernel import KernelDescriptor
+from amk.dsl.patch import Edit
 from amk.harness.context import Context
-from amk.harness.diagnostics import Diagnostic
+from amk.harness.diagnostics import Diagnostic, Fix
 from amk.harness.rule import Rule
 from amk.harness.rules.examples import scattered
 from amk.harness.suppressions import covers
@@ -36,6 +37,10 @@ class UnusedSuppression(Rule):
                 where = f" at {s.pointer} or below" if s.pointer else ""
                 message = f"no {s.code} ({titles()[s.code][0]}) is found{where}: the suppression hides nothing"
                 yield self.report(k, f"/suppress/{i}", message, hint="remove it, or correct its code or pointer")
+
+    def fixes(self, k: Context, d: Diagnostic) -> Iterator[Fix]:
+        """The suppression goes."""
+        yield Fix("remove the suppression", (Edit("remove", d.pointer),), safe=True)
 
     @staticmethod
     def bad() -> KernelDescriptor:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from amk.dsl.kernel import KernelDescriptor
 from amk.harness.context import Context
-from amk.harness.diagnostics import Diagnostic
+from amk.harness.diagnostics import Diagnostic, Fix
 from amk.harness.findings import findings
+from amk.harness.repair import COMMIT, WAIT, insert
 from amk.harness.rule import Rule
 from amk.harness.rules.examples import one_copy
 
@@ -21,6 +22,7 @@ class AMK308(Rule):
     Proof:  at the end of the walk no group may be open or unretired, for every trip count of the cutoff.
     Bad:    issue, commit, return.
     Good:   wait for 0 pending groups at the end.
+    Fix:    A wait for all groups goes to the end, with a commit where a group is open.
     Source: PTX ISA, cp.async and cp.async.wait_all.
     """
 
@@ -29,6 +31,12 @@ class AMK308(Rule):
 
     def check(self, k: Context) -> Iterator[Diagnostic]:
         yield from findings(self, k, k.order.of("AMK308"))
+
+    def fixes(self, k: Context, d: Diagnostic) -> Iterator[Fix]:
+        """A wait at the end, with a commit before it if the copy's group is still open."""
+        end = f"/body/{len(k.kernel.body)}"
+        yield Fix("wait for all groups at the end", insert(end, WAIT), safe=True)
+        yield Fix("commit and wait for all groups at the end", insert(end, COMMIT, WAIT), safe=True)
 
     @staticmethod
     def bad() -> KernelDescriptor:
