@@ -11,8 +11,8 @@ from typing import Any
 from urllib.parse import quote
 
 from amk import __version__
+from amk.cli.checked import Checked
 from amk.cli.output import clean
-from amk.cli.render_report import Checked
 from amk.harness.diagnostics import Diagnostic, Related
 
 __all__ = ["sarif"]

@@ -85,11 +85,13 @@ def _own_faults(k: Context) -> list[Diagnostic]:
 
 
 def _replayed(kernel: KernelDescriptor, d: Diagnostic) -> Diagnostic:
-    """The finding, confirmed where the interpreter shows the same fault at the same values."""
+    """The finding with its byte, confirmed where the interpreter shows the same fault at the same values."""
     if not d.counterexample or d.severity != "error":
         return d
+    from amk.harness.address import located
+
     try:
         from amk.harness.interpret import confirm
     except ImportError:
-        return d
-    return d._replace(confirmed=bool(confirm(kernel, d.counterexample, d.code)))
+        return located(kernel, d)
+    return located(kernel, d._replace(confirmed=bool(confirm(kernel, d.counterexample, d.code))))

@@ -42,6 +42,11 @@ class WaitsFor(NamedTuple):
     pointer: str = ""
     at: str | None = None
 
+    @property
+    def sentence(self) -> str:
+        """The step in words."""
+        return f"{self.who} waits for {self.what}, which {self.held_by} has to bring about"
+
     def to_dict(self) -> dict[str, Any]:
         """JSON data."""
         out = {"who": self.who, "waits_for": self.what, "held_by": self.held_by, "pointer": self.pointer}

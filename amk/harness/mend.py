@@ -38,10 +38,11 @@ class Repair(NamedTuple):
 
 
 class Mended(NamedTuple):
-    """A text after its repairs, and the reports of what is left, one a target."""
+    """A text after its repairs, and the reports of what is left, and of what was there before, one a target."""
 
     text: str
     reports: tuple[Report, ...]
+    before: tuple[Report, ...]
     repairs: tuple[Repair, ...] = ()
 
 
@@ -87,11 +88,12 @@ def applied(text: str, fix: Fix) -> str:
 def mend(text: str, targets: Sequence[Target | None] = (None,), *, prover: ProverChoice = "auto") -> Mended:
     """Every safe repair that helps. DescriptorError for a text that does not read."""
     work = _Work(targets, prover)
-    state, repairs = work.state(text), []
+    first = state = work.state(text)
+    repairs: list[Repair] = []
     while (step := _improved(work, state)) is not None:
         state, made = step
         repairs += made
-    return Mended(state.text, state.reports, tuple(repairs))
+    return Mended(state.text, state.reports, first.reports, tuple(repairs))
 
 
 # ---------------------------------------------------------------------------------------------------------------- steps
