@@ -163,7 +163,7 @@ def _check(d: Document, kernel: KernelDescriptor, target: Target | None, prover:
 def _with_fixes(kernel: KernelDescriptor, report: Report, target: Target | None) -> Report:
     if not report.diagnostics:
         return report
-    from amk.harness.mend import proposed
+    from amk.harness.proposed import proposed
 
     return proposed(kernel, report, target)
 

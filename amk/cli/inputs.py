@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from amk.errors import DescriptorError, InputError
 
@@ -42,6 +42,25 @@ class Document:
     def text(self) -> str:
         return self.data.decode("utf-8", "replace")
 
+    def value(self, pointer: str) -> Any:
+        """The JSON value at a pointer; None where there is none."""
+        found = self._value
+        try:
+            for part in pointer.split("/")[1:]:
+                found = found[int(part) if isinstance(found, list) else part]
+        except (ValueError, KeyError, IndexError, TypeError):
+            return None
+        return found
+
+    @cached_property
+    def _value(self) -> Any:
+        import json
+
+        try:
+            return json.loads(self.text)
+        except (ValueError, RecursionError):
+            return None
+
     @cached_property
     def lines(self) -> list[str]:
         return self.text.split("\n")
@@ -49,6 +68,10 @@ class Document:
     def place(self, pointer: str) -> tuple[int, int]:
         """Line and column of a JSON pointer, from 1."""
         return self._locator(pointer)
+
+    def place_of(self, offset: int) -> tuple[int, int]:
+        """Line and column of a character."""
+        return self._locator.place(offset)
 
     def region(self, pointer: str) -> tuple[int, int, int, int]:
         """Line and column where the value at a pointer begins and, exclusively, where it ends.
@@ -63,7 +86,7 @@ class Document:
         return line, column, last, until
 
     def snippet(self, pointer: str) -> str:
-        """The value at a pointer as it stands in the file, on one line, bodies and places left out; '' for all of it."""
+        """The value at a pointer as it stands in the file, on one line without bodies and places; '' for all of it."""
         if not pointer or not self._locator.exact(pointer):
             return ""
         start, end = self._locator.span(pointer)

@@ -25,10 +25,9 @@ def github(results: Sequence[Checked]) -> str:
 
 def _command(r: Checked, d: Diagnostic) -> str:
     line, column, last, until = r.region(d.pointer)
-    fields: dict[str, object] = {"file": _file(r.path), "line": line}
-    fields |= {"endLine": last} if last > line else {"col": column}  # columns of several lines would be refused
-    if last == line and until > column:
-        fields["endColumn"] = until - 1
+    fields: dict[str, object] = {"file": _file(r.path), "line": line, "endLine": last}
+    if last == line:  # GitHub takes columns of one line only
+        fields |= {"col": column, "endColumn": max(column, until - 1)}
     fields["title"] = f"{d.code} {clean(d.title, 200)}"
     said = [worded(r, x) for x in d.message.splitlines()]
     said += [f"line {r.at(x.pointer)[0]}: {worded(r, x.note)}" for x in d.related]

@@ -10,22 +10,22 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.patch import Edit, patched, relocated
 from amk.dsl.target import Target
 from amk.errors import DescriptorError
-from amk.harness.check import check, made_for
-from amk.harness.context import Context, ProverChoice
+from amk.harness.check import check
+from amk.harness.context import ProverChoice
 from amk.harness.diagnostics import UNUSABLE, Diagnostic, Fix, Report
+from amk.harness.proposed import proposed
 
-__all__ = ["Mended", "Repair", "applied", "mend", "proposed"]
+__all__ = ["Mended", "Repair", "applied", "mend"]
 
 MOST_CHECKS = 60  # of one file: a faulty kernel must not keep the command for minutes
 MOST_BEHIND = 6  # repairs in a row that only bring the next fault to light
-MOST_FIXES = 4  # alternatives of one finding
 
 Key = tuple[str, str, str, str, tuple[str, ...]]  # target, code, severity, statement, other places
 
@@ -44,34 +44,6 @@ class Mended(NamedTuple):
     reports: tuple[Report, ...]
     before: tuple[Report, ...]
     repairs: tuple[Repair, ...] = ()
-
-
-def proposed(kernel: KernelDescriptor, report: Report, target: Target | str | None = None) -> Report:
-    """The report with the repairs that the rules propose, not tried yet."""
-    if not report.diagnostics:
-        return report
-    from amk.harness.rules import RULES
-
-    rules = {r.code: r() for r in RULES}
-    k = Context(kernel, made_for(kernel, target), found=list(report.diagnostics))
-
-    def with_fixes(d: Diagnostic) -> Diagnostic:
-        if d.code not in rules or d.severity == "undecided":
-            return d
-        return d._replace(fixes=_first(rules[d.code].fixes(k, d)))
-
-    return report._replace(diagnostics=tuple(map(with_fixes, report.diagnostics)))
-
-
-def _first(fixes: Iterable[Fix]) -> tuple[Fix, ...]:
-    """The first few that differ."""
-    out: list[Fix] = []
-    for fix in fixes:
-        if all(fix.edits != other.edits for other in out):
-            out.append(fix)
-        if len(out) == MOST_FIXES:
-            break
-    return tuple(out)
 
 
 def applied(text: str, fix: Fix) -> str:

