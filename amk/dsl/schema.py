@@ -84,7 +84,7 @@ def _name_of(value: dict[str, Any]) -> str:
     if mapping:
         return "Statement" if "let" in mapping else "Layout"
     said = str(value.get("description", ""))
-    return {"an expression": "Expression", "an element,": "Element"}.get(" ".join(said.split()[:2]), "")
+    return {"an expression,": "Expression", "an element,": "Element"}.get(" ".join(said.split()[:2]), "")
 
 
 # ------------------------------------------------------------------------------------------------------------- describe
