@@ -25,6 +25,7 @@ from amk.harness.proposed import proposed
 __all__ = ["Mended", "Repair", "applied", "mend"]
 
 MOST_CHECKS = 60  # of one file: a faulty kernel must not keep the command for minutes
+MOST_COMPARED = 6  # repairs of which the best is taken
 MOST_BEHIND = 6  # repairs in a row that only bring the next fault to light
 
 Key = tuple[str, str, str, str, tuple[str, ...]]  # target, code, severity, statement, other places
@@ -113,10 +114,17 @@ class _Work:
 
 
 def _improved(work: _Work, state: _State) -> tuple[_State, list[Repair]] | None:
-    for key, repair in state.open():
-        found = _tried(work, state, state.findings(), key, repair, MOST_BEHIND)
-        if found is not None:
-            return found
+    """The repair that leaves least, of the first few; where none helps by itself, one that leads to others."""
+    tries = list(state.open())
+    for depth in (0, MOST_BEHIND):
+        found: list[tuple[_State, list[Repair]]] = []
+        for n, (key, repair) in enumerate(tries):
+            if found and n >= MOST_COMPARED:
+                break
+            step = _tried(work, state, state.findings(), key, repair, depth)
+            found += [step] if step is not None else []
+        if found:
+            return min(found, key=lambda step: step[0].findings().total())
     return None
 
 

@@ -14,7 +14,7 @@ from amk.harness.diagnostics import Diagnostic, Fix, Report
 
 __all__ = ["proposed"]
 
-MOST_FIXES = 4  # alternatives of one finding
+MOST_FIXES = 6  # alternatives of one finding
 
 
 def proposed(kernel: KernelDescriptor, report: Report, target: Target | str | None = None) -> Report:

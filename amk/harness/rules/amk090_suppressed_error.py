@@ -33,7 +33,7 @@ class SuppressedError(Rule):
 
         for i, s in enumerate(k.kernel.suppress):
             if s.code not in titles():
-                near = get_close_matches(s.code, titles(), 1, 0.5)
+                near = get_close_matches(s.code, [c for c, (_, kind) in titles().items() if kind == "warning"], 1, 0.5)
                 hint = f"{near[0]}, or see: amk rules" if near else "amk rules"
                 yield self.report(k, f"/suppress/{i}", f"no rule has the code {s.code}", hint=hint)
             elif titles()[s.code][1] != "warning":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from amk.dsl.kernel import KernelDescriptor
 from amk.harness.context import Context
@@ -39,9 +40,8 @@ class AMK303(Rule):
         issue, wait = d.related[0].pointer, d.related[-1].pointer
         waits = k.statements.get(wait)
         if waits is not None and waits.kind == "wait":
-            if not waits.pending:
-                for place in barriers_between(k.kernel, wait, d.pointer):
-                    yield Fix(f"put a block barrier before {place}", insert(place, BLOCK_BARRIER), safe=True)
+            for place in islice(barriers_between(k.kernel, wait, d.pointer), 1):
+                yield Fix(f"put a block barrier before {place}", insert(place, BLOCK_BARRIER), safe=True)
             for n in range(waits.pending - 1, -1, -1):
                 most = f"all but {n} groups" if n else "all groups"
                 yield Fix(f"wait for {most}", set_field(f"{wait}/pending", n), safe=True)
