@@ -72,7 +72,7 @@ def _cycle(r: Checked, cycle: Sequence[WaitsFor]) -> Iterator[str]:
     if cycle:
         yield "        |  nobody can go on:"
     for n, step in enumerate(cycle, 1):
-        back = f" (back to {clean(cycle[0].who)})" if n == len(cycle) else ""
+        back = " (back to 1.)" if n == len(cycle) else ""
         written = f" ({step.at})" if step.at else ""
         yield from _shown(r, step.pointer, f"{n}. {step.sentence}{back}{written}")
 

@@ -15,7 +15,7 @@ __all__ = ["Edit", "patched", "relocated"]
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _DECODER = json.JSONDecoder()
-_STEP = 2  # blanks by which a line of a new inner array is further in
+_STEP = "  "  # by which a line of a new inner array is further in
 
 
 class Edit(NamedTuple):
@@ -154,21 +154,26 @@ def _span(text: str, pointer: str) -> tuple[int, int]:
     return start, _end(text, start)
 
 
-def _value_text(text: str, pointer: str) -> tuple[str, int | None]:
+def _value_text(text: str, pointer: str) -> tuple[str, str | None]:
     """The text of a value, and the indent of its line if it begins one."""
     start, end = _span(text, pointer)
     return text[start:end], _indent(text, start)
 
 
-def _indent(text: str, at: int) -> int | None:
+def _indent(text: str, at: int) -> str | None:
     """The blanks before a value that begins its line; None for one that stands behind others."""
     line = text.rfind("\n", 0, at) + 1
-    return at - line if line and not text[line:at].strip(" \t") else None
+    return text[line:at] if line and not text[line:at].strip(" \t") else None
 
 
-def _line_indent(text: str, at: int) -> int:
+def _line_indent(text: str, at: int) -> str:
     line = text[text.rfind("\n", 0, at) + 1 :]
-    return len(line) - len(line.lstrip(" \t"))
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def _break(text: str) -> str:
+    """How the lines of a text end."""
+    return "\r\n" if "\r\n" in text else "\n"
 
 
 # ---------------------------------------------------------------------------------------------------------------- write
@@ -187,7 +192,7 @@ def _removed(text: str, pointer: str) -> str:
     return text[: inside.members[i - 1].end] + text[inside.members[i].end :]
 
 
-def _added(text: str, pointer: str, value: str, indent: int | None) -> str:
+def _added(text: str, pointer: str, value: str, indent: str | None) -> str:
     """The text with a value more; `indent` is that of the line from which it comes, if it began one."""
     *parents, key = _parts(pointer)
     inside = _container(text, _start(text, parents))
@@ -204,25 +209,25 @@ def _added(text: str, pointer: str, value: str, indent: int | None) -> str:
         raise KeyError(key)
     beside = members[min(i, len(members) - 1)]
     lines = _indent(text, beside.at)
-    between = ", " if lines is None else ",\n" + " " * lines
+    between = ", " if lines is None else "," + _break(text) + lines
     value = _reindented(value, indent, lines)
     if i < len(members):
         return text[: beside.at] + value + between + text[beside.at :]
     return text[: beside.end] + between + value + text[beside.end :]
 
 
-def _first(text: str, start: int, value: str, indent: int | None) -> str:
+def _first(text: str, start: int, value: str, indent: str | None) -> str:
     """The inside of an array that was empty: a value that had a line of its own gets one again."""
     if indent is None:
         return value
     outer = _line_indent(text, start)
-    return f"\n{' ' * (outer + _STEP)}{_reindented(value, indent, outer + _STEP)}\n{' ' * outer}"
+    inner = outer + ("\t" if outer.endswith("\t") else _STEP)
+    return f"{_break(text)}{inner}{_reindented(value, indent, inner)}{_break(text)}{outer}"
 
 
-def _reindented(value: str, old: int | None, new: int | None) -> str:
+def _reindented(value: str, old: str | None, new: str | None) -> str:
     """The lines of a value after its first, moved as far as the first one is."""
     if old is None or new is None or old == new or "\n" not in value:
         return value
     first, *rest = value.split("\n")
-    moved = (" " * (new - old) + x if new > old else x[min(old - new, len(x) - len(x.lstrip(" "))) :] for x in rest)
-    return "\n".join([first, *moved])
+    return "\n".join([first, *(new + x[len(old) :] if x.startswith(old) else x for x in rest)])

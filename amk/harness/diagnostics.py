@@ -45,7 +45,7 @@ class WaitsFor(NamedTuple):
     @property
     def sentence(self) -> str:
         """The step in words."""
-        return f"{self.who} waits for {self.what}, which {self.held_by} has to bring about"
+        return f"{self.who}: waiting for {self.what}, held by {self.held_by}"
 
     def to_dict(self) -> dict[str, Any]:
         """JSON data."""

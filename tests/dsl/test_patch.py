@@ -110,6 +110,17 @@ def test_a_statement_that_moves_takes_its_lines_along() -> None:
     assert json.loads(text)["body"][1]["body"] == json.loads(BODY)["body"][1:]
 
 
+def test_new_lines_are_like_the_others() -> None:
+    tabbed = BODY.replace("  ", "\t")
+    stored = '\t\t{"kind": "store"}'
+    assert patched(tabbed, [Edit("add", "/body/2", {})]) == tabbed.replace(stored, "\t\t{},\n" + stored)
+    crlf = BODY.replace("\n", "\r\n")
+    assert patched(crlf, [Edit("add", "/body/-", {})]) == crlf.replace('"store"}', '"store"},\r\n    {}')
+    wrapped = [Edit("add", "/body/1", {"body": []}), Edit("move", "/body/1/body/-", source="/body/2")]
+    assert '{"body": [\r\n      {\r\n        "kind": "load",\r\n        "dst"' in patched(crlf, wrapped)
+    assert '{"body": [\n\t\t\t{\n\t\t\t\t"kind": "load",\n\t\t\t\t"dst"' in patched(tabbed, wrapped)
+
+
 def test_pointers_follow() -> None:
     add, gone = Edit("add", "/body/1", {}), Edit("remove", "/body/1")
     into = Edit("move", "/body/1/body/0", source="/body/2")

@@ -1,0 +1,351 @@
+"""What each format makes of a finding with all that it can carry: two threads, a deadlock, repairs, suppressions."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+import amk.harness.check
+from amk.cli.check import check_documents
+from amk.cli.checked import Checked, author_line
+from amk.cli.main import main
+from amk.cli.render_report import FORMATS
+from amk.dsl.kernel import KernelDescriptor
+from amk.dsl.patch import patched
+from amk.dsl.source import Locator
+from amk.harness.diagnostics import Diagnostic, Related, Report, WaitsFor
+from amk.harness.mend import applied
+from amk.harness.rules import RULES
+from amk.harness.rules.examples import mirrored, scattered
+
+CYCLE = (
+    WaitsFor("warps 1 to 3", "phase 0 of full[0]", "warp 0", "/body/0", "ring.py:40"),
+    WaitsFor("warp 0", "phase 1 of empty[0]", "warps 1 to 3", "/body/1"),
+)
+DEADLOCK = Diagnostic(
+    "AMK307", "deadlock", "error", "all warps wait:\n100% of them", "/body/0", "ring.py:40",
+    (Related("/body/1", "nobody arrives, here: /body/1"),),
+    {"n": 4, "bx": 1, "by": 0, "bz": 0, "gx": 2, "gy": 1, "gz": 1, "t": 32, "t2": 0, "byte": 64}, False,
+    "arrive before /body/1", CYCLE,
+)  # fmt: skip
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """A format's text for given findings in a file with a race in it."""
+
+    def shown(format: str, *found: Diagnostic, meant: tuple[Diagnostic, ...] = (), text: str = "") -> str:
+        (tmp_path / "k.amk.json").write_text(text or mirrored("mirror", barrier=False).to_json())
+
+        def check(kernel: KernelDescriptor, target: Any = None, **how: Any) -> Report:
+            return Report(kernel.name, kernel.hash, "sm_80", found, milliseconds=1.0, suppressed=meant)
+
+        with monkeypatch.context() as m:
+            m.setattr(amk.harness.check, "check", check)
+            return FORMATS[format](list(check_documents(["k.amk.json"], [None])))
+
+    return shown
+
+
+@pytest.fixture
+def real(tmp_path: Path) -> Any:
+    """A format's text for a real kernel, checked by the real rules."""
+
+    def real(format: str, kernel: KernelDescriptor | str, name: str = "k.amk.json") -> str:
+        (tmp_path / name).write_text(kernel if isinstance(kernel, str) else kernel.to_json())
+        return FORMATS[format](list(check_documents([name], [None])))
+
+    return real
+
+
+# ----------------------------------------------------------------------------------------------------------------- text
+def test_a_deadlock_in_text(shown: Any) -> None:
+    assert shown("text", DEADLOCK) == (
+        "AMK307 deadlock                                                k.amk.json:12:5\n"
+        '    12  |  {"kind": "if", "cond": "t < 128", …}\n'
+        "        |  all warps wait:\n"
+        "        |  100% of them\n"
+        '    18  |  {"kind": "load", "dst": "a[0]", "src": "s[127 - t]"}\n'
+        "        |  nobody arrives, here: line 18\n"
+        "        |  nobody can go on:\n"
+        '    12  |  {"kind": "if", "cond": "t < 128", …}\n'
+        "        |  1. warps 1 to 3: waiting for phase 0 of full[0], held by warp 0 (ring.py:40)\n"
+        '    18  |  {"kind": "load", "dst": "a[0]", "src": "s[127 - t]"}\n'
+        "        |  2. warp 0: waiting for phase 1 of empty[0], held by warps 1 to 3 (back to 1.)\n"
+        "  counterexample   n = 4, block 1 of 2, threads 32 and 0, byte 64  (not seen in the interpreter)\n"
+        "  written at       ring.py:40\n"
+        "  try              arrive before line 18\n"
+        "  more             amk explain AMK307\n\n"
+        "k.amk.json  sm_80: refused, 1 error, 0 undecided, 1.0 ms\n"
+        "1 file: 1 error, 0 undecided, 0 warnings\n"
+    )
+
+
+def test_a_race_in_text_shows_both_statements_and_the_repair(real: Any) -> None:
+    out = real("text", mirrored("mirror", barrier=False))
+    assert '    18  |  {"kind": "load", "dst": "a[0]", "src": "s[127 - t]"}\n' in out
+    assert '    15  |  {"kind": "store", "dst": "s[t]", "values": ["t"]}\n        |  thread 0 writes s[t] here' in out
+    assert "block 0 of 1, threads 127 and 0, byte 0 of shared memory  (seen in the interpreter)" in out
+    assert "  repair           put a block barrier before line 18  (amk check --fix)\n" in out
+
+
+def test_suppressed_warnings_are_counted_in_text(real: Any) -> None:
+    out = real("text", scattered("AMK501", "one pass"))
+    assert ", 1 suppressed, " in out and "AMK501" not in out
+    out = real("text", scattered("AMK301", "it works"))
+    assert "AMK090 suppression of an error" in out and '"code": "AMK301", "reason": "it works"' in out
+
+
+@pytest.mark.parametrize("code", ["AMK101", "AMK102", "AMK105", "AMK009", "AMK506"])
+def test_a_finding_about_a_declaration_shows_it(real: Any, code: str) -> None:
+    kernel = next(r for r in RULES if r.code == code).bad()
+    line = real("text", kernel).splitlines()[1]
+    assert re.match(r' +\d+  \|  ("threads": 2048|"n"|"min_blocks": 3|\{"kind": "(param|buffer)", )', line), line
+
+
+def test_the_authors_line_is_shown_where_it_can_be_trusted(tmp_path: Path, real: Any) -> None:
+    (tmp_path / "made.py").write_text("# one\nk.store(s[k.t], k.t)\n")
+    text = mirrored("mirror", barrier=False).to_json()
+    text = re.sub(r'"at": "[^"]*"', '"at": "made.py:2"', text)
+    assert "  written at       made.py:2  k.store(s[k.t], k.t)\n" in real("text", text)
+    os.utime(tmp_path / "made.py", (2e9, 2e9))  # edited after the descriptor was written
+    assert "  written at       made.py:2\n" in real("text", text)
+
+
+@pytest.mark.parametrize("at", [
+    "/etc/passwd:1", "../made.py:1", "made.py", "made.txt:1", "made.py:0", "made.py:9", "made.py:99999999", "link:1",
+    "sub/made.py:1", "missing.py:1", "folder.py:1", "pipe.py:1", "large.py:1", "binary.py:1", "", None,
+])  # fmt: skip
+def test_no_other_file_is_looked_into(tmp_path: Path, at: str | None) -> None:
+    (tmp_path / "made.py").write_text("k.sync()\n")
+    (tmp_path / "made.txt").write_text("k.sync()\n")
+    (tmp_path / "large.py").write_bytes(b"k\n" * (1 << 20))
+    (tmp_path / "binary.py").write_bytes(b"\xff\xfe\n")
+    (tmp_path / "folder.py").mkdir()
+    os.mkfifo(tmp_path / "pipe.py")
+    (tmp_path / "k.amk.json").write_text(scattered().to_json())
+    (r,) = check_documents(["k.amk.json"], [None])
+    assert author_line(r, at) == "" and author_line(r, "made.py:1") == "k.sync()"
+
+
+def test_a_report_tells_itself_in_a_script() -> None:
+    report = amk.check(mirrored("mirror", barrier=False))
+    first, second = str(report).splitlines()
+    assert first == "mirror on sm_80: refused, 1 errors, 0 undecided, 0 warnings"
+    assert re.match(r"AMK301 shared data race \(error\) at examples.py:\d+: thread 0 writes .*; try: ", second)
+    assert str(amk.check(mirrored("mirror"))) == "mirror on sm_80: ok, 0 errors, 0 undecided, 0 warnings"
+
+
+# ----------------------------------------------------------------------------------------------------------------- JSON
+def test_json_carries_everything(shown: Any) -> None:
+    (result,) = json.loads(shown("json", DEADLOCK))["results"]
+    (d,) = result["diagnostics"]
+    assert d["cycle"] == [
+        {"who": "warps 1 to 3", "waits_for": "phase 0 of full[0]", "held_by": "warp 0",
+         "pointer": "/body/0", "at": "ring.py:40", "line": 12, "column": 5},
+        {"who": "warp 0", "waits_for": "phase 1 of empty[0]", "held_by": "warps 1 to 3",
+         "pointer": "/body/1", "line": 18, "column": 5},
+    ]  # fmt: skip
+    assert (d["line"], d["column"], d["end_line"], d["end_column"]) == (12, 5, 12, 6)
+    assert d["related"][0]["line"] == 18 and d["counterexample"]["byte"] == 64 and d["confirmed"] is False
+
+
+def test_a_fix_in_json_is_a_json_patch_that_mends(real: Any, tmp_path: Path) -> None:
+    (result,) = json.loads(real("json", mirrored("mirror", barrier=False)))["results"]
+    fix = result["diagnostics"][0]["fixes"][0]
+    assert fix == {
+        "title": "put a block barrier before /body/1", "safe": True,
+        "patch": [{"op": "add", "path": "/body/1", "value": {"kind": "sync"}}],
+    }  # fmt: skip
+    data = json.loads((tmp_path / "k.amk.json").read_text())
+    data["body"].insert(1, fix["patch"][0]["value"])
+    assert amk.check(KernelDescriptor.model_validate(data)).ok
+
+
+def test_json_lists_what_is_suppressed(real: Any) -> None:
+    (result,) = json.loads(real("json", scattered("AMK501", "one pass")))["results"]
+    assert result["ok"] and result["diagnostics"] == []
+    (d,) = result["suppressed"]
+    assert (d["code"], d["suppressed"], d["line"]) == ("AMK501", "one pass", 15)
+
+
+# --------------------------------------------------------------------------------------------------------------- GitHub
+def parsed(out: str) -> list[tuple[str, dict[str, str], str]]:
+    """Workflow commands as the runner reads them."""
+    found = []
+    for line in out.splitlines():
+        level, where, said = re.fullmatch(r"::(\w+) ([^:]*)::(.*)", line).groups()  # type: ignore[union-attr]
+        fields = dict(x.split("=", 1) for x in where.split(","))
+        for coded, plain in (("%3A", ":"), ("%2C", ","), ("%0A", "\n"), ("%0D", "\r"), ("%25", "%")):
+            fields = {k: v.replace(coded, plain) for k, v in fields.items()}
+            said = said if coded in ("%3A", "%2C") else said.replace(coded, plain)
+        found.append((level, fields, said))
+    return found
+
+
+def test_github_commands_are_escaped(shown: Any) -> None:
+    odd = DEADLOCK._replace(title="50% dead: a, b\n::error::c", message="a%0Ab\n::warning::x\x1b[2J")
+    ((level, fields, said),) = parsed(shown("github", odd))
+    assert level == "error" and fields["title"] == "AMK307 50% dead: a, b ::error::c"
+    assert said.startswith("a%0Ab\n::warning::x\nline 18: nobody arrives, here: line 18\n")
+    assert "line 12: warps 1 to 3: waiting for phase 0 of full[0], held by warp 0\n" in said
+    assert "counterexample: n = 4, block 1 of 2, threads 32 and 0, byte 64  (not seen in the interpreter)" in said
+
+
+def test_github_says_where_a_statement_ends(real: Any) -> None:
+    ((_, fields, _),) = parsed(real("github", mirrored("mirror", barrier=False)))
+    assert fields["file"] == "k.amk.json" and fields["title"] == "AMK301 shared data race"
+    assert (fields["line"], fields["endLine"], fields["col"]) == ("18", "18", "5") and int(fields["endColumn"]) > 60
+    text = mirrored("mirror", barrier=False).to_json()
+    spread = re.sub(r'\{"kind": "load".*', lambda m: json.dumps(json.loads(m[0]), indent=4), text)
+    ((_, fields, _),) = parsed(real("github", spread))
+    assert fields["line"] == "18" and int(fields["endLine"]) == 23 and "col" not in fields and "endColumn" not in fields
+
+
+def test_github_tells_what_is_suppressed(real: Any) -> None:
+    ((level, fields, said),) = parsed(real("github", scattered("AMK501", "one pass, 100%")))
+    assert (level, fields["title"]) == ("notice", "1 suppressed on sm_80")
+    assert said == "AMK501 uncoalesced global access: one pass, 100%"
+
+
+def test_github_paths_are_the_repositorys(real: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sub").mkdir()
+    kernel = mirrored("m", barrier=False)
+    assert parsed(real("github", kernel, "sub/a,b.json"))[0][1]["file"] == "sub/a,b.json"
+    assert parsed(real("github", kernel, f"{tmp_path}/k.json"))[0][1]["file"] == "k.json"
+    monkeypatch.chdir(tmp_path / "sub")
+    assert parsed(real("github", kernel, "../k.json"))[0][1]["file"] == "../k.json"
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path))
+    (tmp_path / "sub" / "k.json").write_text(kernel.to_json())
+    assert parsed(FORMATS["github"](list(check_documents(["k.json"], [None]))))[0][1]["file"] == "sub/k.json"
+
+
+# ---------------------------------------------------------------------------------------------------------------- SARIF
+def run_of(text: str, schema: dict[str, Any]) -> dict[str, Any]:
+    log = json.loads(text)
+    jsonschema.Draft7Validator(schema).validate(log)
+    (run,) = log["runs"]
+    assert isinstance(run, dict)
+    return run
+
+
+def test_sarif_of_every_rule_is_valid(sarif_schema: dict[str, Any], tmp_path: Path) -> None:
+    for r in RULES:
+        (tmp_path / f"{r.code}.amk.json").write_text(r.bad().to_json())
+    run = run_of(FORMATS["sarif"](list(check_documents(["."], [None]))), sarif_schema)
+    assert {r.code for r in RULES} <= {r["ruleId"] for r in run["results"]}
+    for rule in run["tool"]["driver"]["rules"]:
+        assert rule["helpUri"] == f"urn:amk:rule:{rule['id']}" and rule["help"]["markdown"].startswith(
+            f"# {rule['id']} "
+        )
+        assert rule["fullDescription"]["text"].endswith(".") and rule["shortDescription"]["text"]
+    assert run["invocations"] == [{"executionSuccessful": True, "exitCode": 2}]
+
+
+def test_sarif_has_a_thread_flow_for_each_party(real: Any, shown: Any, sarif_schema: dict[str, Any]) -> None:
+    (result,) = run_of(real("sarif", mirrored("mirror", barrier=False)), sarif_schema)["results"]
+    ((flow),) = result["codeFlows"]
+    first, second = flow["threadFlows"]
+    assert [first["id"], second["id"]] == ["thread 0", "thread 127"]
+    places = [f["locations"][0]["location"]["physicalLocation"]["region"]["startLine"] for f in (first, second)]
+    assert places == [15, 18] and "block 0 of 1" in flow["message"]["text"]
+    assert result["relatedLocations"][0]["physicalLocation"]["region"]["startLine"] == 15
+    (result,) = run_of(shown("sarif", DEADLOCK), sarif_schema)["results"]
+    flows = result["codeFlows"][0]["threadFlows"]
+    assert [f["id"] for f in flows] == [w.who for w in CYCLE]
+    assert flows[1]["locations"][0]["location"]["message"]["text"] == CYCLE[1].sentence
+
+
+@pytest.mark.parametrize("code", ["AMK301", "AMK201", "AMK302", "AMK506", "AMK091"])
+def test_a_fix_in_sarif_is_an_edit_of_the_text(
+    real: Any, tmp_path: Path, sarif_schema: dict[str, Any], code: str
+) -> None:
+    kernel = next(r for r in RULES if r.code == code).bad()
+    run = run_of(real("sarif", kernel), sarif_schema)
+    result = next(r for r in run["results"] if r["ruleId"] == code)
+    (change,) = result["fixes"][0]["artifactChanges"]
+    (replacement,) = change["replacements"]
+    old = (tmp_path / "k.amk.json").read_text()
+    region, lines = replacement["deletedRegion"], old.split("\n")
+
+    def offset(line: int, column: int) -> int:
+        return sum(len(x) + 1 for x in lines[: line - 1]) + column - 1
+
+    start, end = (offset(region[f"{x}Line"], region[f"{x}Column"]) for x in ("start", "end"))
+    new = old[:start] + replacement["insertedContent"]["text"] + old[end:]
+    assert code not in {d.code for d in amk.check(KernelDescriptor.from_json(new)).diagnostics}
+
+
+def test_sarif_says_what_is_suppressed_and_why(real: Any, sarif_schema: dict[str, Any]) -> None:
+    run = run_of(real("sarif", scattered("AMK501", "one pass")), sarif_schema)
+    (result,) = run["results"]
+    assert result["suppressions"] == [{"kind": "inSource", "status": "accepted", "justification": "one pass"}]
+    assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == "AMK501" and "fixes" not in result
+
+
+def marks(text: str) -> list[str]:
+    return [r["partialFingerprints"]["amkFinding/v2"] for r in json.loads(text)["runs"][0]["results"]]
+
+
+def test_fingerprints_follow_the_statement(real: Any) -> None:
+    kernel = mirrored("mirror", barrier=False)
+    data = json.loads(kernel.to_json())
+    mark = marks(real("sarif", kernel))
+    assert len(mark) == 1 and mark == marks(real("sarif", json.dumps(data)))  # on one line
+    assert mark == marks(real("sarif", json.dumps({k: data[k] for k in reversed(data)}, indent=7)))  # another order
+    moved = {**data, "body": [{"kind": "let", "name": "q", "value": "t"}, *data["body"]]}
+    assert mark == marks(real("sarif", json.dumps(moved)))  # another statement before it
+    moved["body"][2]["at"] = "elsewhere.py:1"
+    assert mark == marks(real("sarif", json.dumps(moved)))  # another place in the author's file
+    moved["body"][2]["src"] = "s[126 - t]"
+    assert mark != marks(real("sarif", json.dumps(moved)))  # another statement
+    assert mark != marks(real("sarif", json.dumps({**data, "name": "other"})))
+
+
+def test_equal_statements_have_fingerprints_of_their_own(real: Any) -> None:
+    data = json.loads(mirrored("mirror", barrier=False).to_json())
+    data["body"].append(data["body"][1])
+    found = marks(real("sarif", json.dumps(data)))
+    assert len(found) == 2 and len(set(found)) == 2 and {m.partition(":")[2] for m in found} == {"0", "1"}
+
+
+# -------------------------------------------------------------------------------------------------------------- regions
+def test_regions_are_those_of_the_text(tmp_path: Path) -> None:
+    text = scattered("AMK501", "meant").to_json()
+    (tmp_path / "k.amk.json").write_text(text)
+    (r,) = check_documents(["k.amk.json"], [None])
+    assert isinstance(r, Checked)
+    for pointer in ("/threads", "/params/0", "/body/0", "/body/0/src", "/suppress/0/reason"):
+        start, end = Locator(text).span(pointer)
+        assert json.loads(text[start:end]) == r.document.value(pointer)
+        line, column, last, until = r.region(pointer)
+        assert line == last and text.split("\n")[line - 1][column - 1 : until - 1] == text[start:end]
+    assert r.region("")[:3] == (1, 1, 1) and r.region("/body/77") == r.region("/body")
+    assert r.document.snippet("/threads") == '"threads": 32' and r.document.snippet("/body/77") == ""
+
+
+def test_a_patch_of_several_edits_is_one_replacement(tmp_path: Path, real: Any) -> None:
+    kernel = next(r for r in RULES if r.code == "AMK302").bad()
+    (result,) = json.loads(real("json", kernel))["results"]
+    fix = result["diagnostics"][0]["fixes"][0]
+    assert [e["op"] for e in fix["patch"]] == ["move", "remove"] and fix["patch"][0]["from"] == "/body/0/body/0"
+    d = amk.harness.proposed.proposed(kernel, amk.check(kernel)).errors[0]
+    text = (tmp_path / "k.amk.json").read_text()
+    assert applied(text, d.fixes[0]) == patched(text, d.fixes[0].edits)
+
+
+@pytest.mark.parametrize("format", ["text", "json", "sarif", "github"])
+def test_all_formats_of_all_rules_are_printable(
+    format: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for r in RULES:
+        (tmp_path / f"{r.code}.amk.json").write_text(r.bad().to_json())
+    assert main(["check", ".", "--format", format]) == 2
+    out = capsys.readouterr().out
+    assert all(c.isprintable() or c == "\n" for c in out) and all(r.code in out for r in RULES)
