@@ -131,9 +131,11 @@ def _repaired(
 
     try:
         done = repair(d, targets, cast("ProverChoice", prover), write=write)
-    except Exception:  # what keeps the file from being checked, a plain check says in its own way
-        for target in targets:
-            yield _check_one(d, d.kernel, target, prover, certify)
+    except (DescriptorError, InputError):  # what keeps the file from being checked, a plain check says in its own way
+        yield from (_check_one(d, d.kernel, target, prover, certify) for target in targets)
+        return
+    except Exception as fault:
+        yield _our_fault(d, d.kernel.target, fault)
         return
     for n, (target, report) in enumerate(zip(targets, done.reports, strict=True)):
         r = Checked(done.document, report, 2 if done.failed else _code(report), refused=done.failed)

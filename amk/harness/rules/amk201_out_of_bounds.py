@@ -59,8 +59,9 @@ class OutOfBounds(Rule):
         row = ROWS.get(s.row) if s.kind == "call" else None
         if s.kind == "call" and row is not None and row.guard:
             given = s.args.get(row.guard, Const(True))
-            both = str(conjunction(missing if given == Const(True) else (given, *missing)))
-            yield Fix(f"copy only where {cond}, and zeros elsewhere", set_field(f"{there}/args/{row.guard}", both))
+            guard = conjunction(missing if given == Const(True) else (given, *missing))
+            args = {n: str(e) for n, e in {**s.args, row.guard: guard}.items()}
+            yield Fix(f"copy only where {cond}, and zeros elsewhere", set_field(f"{there}/args", args))
 
     @staticmethod
     def bad() -> KernelDescriptor:

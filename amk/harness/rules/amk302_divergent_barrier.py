@@ -8,7 +8,7 @@ from amk.dsl.builder import KernelBuilder
 from amk.dsl.expr import Expr, eq
 from amk.dsl.kernel import KernelDescriptor
 from amk.harness.context import Context
-from amk.harness.diagnostics import Diagnostic, Fix
+from amk.harness.diagnostics import Diagnostic, Fix, Related
 from amk.harness.findings import findings
 from amk.harness.repair import moved_out
 from amk.harness.rule import Rule
@@ -32,7 +32,9 @@ class AMK302(Rule):
     title = "barrier under divergent control"
 
     def check(self, k: Context) -> Iterator[Diagnostic]:
-        yield from findings(self, k, k.order.of("AMK302"))
+        threads = Related("/threads", "the number of threads decides")
+        for d in findings(self, k, k.order.of("AMK302")):
+            yield d if d.related else d._replace(related=(threads,))
 
     def fixes(self, k: Context, d: Diagnostic) -> Iterator[Fix]:
         """The barrier behind or before its branch; a branch with it in the middle is cut in two."""

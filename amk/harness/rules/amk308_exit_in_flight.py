@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from amk.dsl.kernel import KernelDescriptor
 from amk.harness.context import Context
-from amk.harness.diagnostics import Diagnostic, Fix
+from amk.harness.diagnostics import Diagnostic, Fix, Related
 from amk.harness.findings import findings
 from amk.harness.repair import COMMIT, WAIT, insert
 from amk.harness.rule import Rule
@@ -30,7 +30,10 @@ class AMK308(Rule):
     title = "exit with copies in flight"
 
     def check(self, k: Context) -> Iterator[Diagnostic]:
-        yield from findings(self, k, k.order.of("AMK308"))
+        last = f"/body/{len(k.kernel.body) - 1}"
+        end = Related(last, "the block ends behind this", getattr(k.statements.get(last), "at", None))
+        for d in findings(self, k, k.order.of("AMK308")):
+            yield d if d.related else d._replace(related=(end,))
 
     def fixes(self, k: Context, d: Diagnostic) -> Iterator[Fix]:
         """A wait at the end, with a commit before it if the copy's group is still open."""
