@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +95,33 @@ def test_a_race_in_text_shows_both_statements_and_the_repair(real: Any) -> None:
     assert '    15  |  {"kind": "store", "dst": "s[t]", "values": ["t"]}\n        |  thread 0 writes s[t] here' in out
     assert "block 0 of 1, threads 127 and 0, byte 0 of shared memory  (seen in the interpreter)" in out
     assert "  repair           put a block barrier before line 18  (amk check --fix)\n" in out
+
+
+MIRROR = """from amk import KernelBuilder
+
+k = KernelBuilder("mirror", target="sm_80", threads=128)
+s, a = k.shared("s", "i32", (128,)), k.registers("a", "i32", (1,))
+with k.when(k.t < 128):
+    k.store(s[k.t], k.t)
+# no barrier
+k.load(a[0], s[127 - k.t])
+print(k.finish(grid=(1,)).to_json(), end="")
+"""
+
+
+def test_the_manual_shows_what_the_command_prints(real: Any, tmp_path: Path) -> None:
+    (tmp_path / "mirror.py").write_text(MIRROR)
+    root = Path(__file__).parents[2]
+    made = subprocess.run(
+        [sys.executable, "mirror.py"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(root)},
+    )
+    manual = (root / "docs" / "cli.md").read_text()
+    shown = next(x for x in manual.split("```\n") if x.startswith("AMK301"))
+    assert real("text", made.stdout, "mirror.amk.json").startswith(shown)
 
 
 def test_suppressed_warnings_are_counted_in_text(real: Any) -> None:
