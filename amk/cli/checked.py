@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Checked", "author_line", "repaired", "worded"]
 
-_PLACE = re.compile(r"([A-Za-z0-9_][\w.-]{0,200}\.py):([0-9]{1,7})")
-_POINTER = re.compile(r"/(?:body|params|buffers|maps|barriers|grid|suppress)(?:/\w+)+")
+# Compiled when first used, as they are for findings alone.
+_PLACE = r"([A-Za-z0-9_][\w.-]{0,200}\.py):([0-9]{1,7})"
+_POINTER = r"/(?:body|params|buffers|maps|barriers|grid|suppress)(?:/\w+)+"
 _MOST = 1 << 20  # bytes of an author's file that is looked into
 
 
@@ -69,7 +70,7 @@ class Checked:
 
 def worded(r: Checked, text: str) -> str:
     """Somebody's text on one line, with the line of the file for each JSON pointer in it."""
-    return clean(_POINTER.sub(lambda m: f"line {r.at(m[0])[0]}", text))
+    return clean(re.sub(_POINTER, lambda m: f"line {r.at(m[0])[0]}", text))
 
 
 def repaired(d: Diagnostic) -> str:
@@ -86,7 +87,7 @@ def author_line(r: Checked, at: str | None) -> str:
     A descriptor is anybody's text, so only a Python file that stands beside it, or where amk runs, is looked into; and
     one that was changed after the descriptor was written may have another line there by now.
     """
-    found = _PLACE.fullmatch(at or "")
+    found = re.fullmatch(_PLACE, at or "")
     if found is None or r.path == "<stdin>":
         return ""
     for folder in dict.fromkeys((os.path.dirname(r.path), "")):

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["SUFFIX", "Document", "find_files", "find_targets", "read_document", "read_kernel"]
 
 SUFFIX = ".amk.json"
-_BODY = re.compile(r'"(?:body|roles)"\s*:.*(?=\})', re.DOTALL)
-_LEFT_OUT = re.compile(r',\s*"at"\s*:\s*"[^"]*"(?=\s*\})')
+_BODY = r'(?s)"(?:body|roles)"\s*:.*(?=\})'
+_LEFT_OUT = r',\s*"at"\s*:\s*"[^"]*"(?=\s*\})'
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Document:
         if not pointer or not self._locator.exact(pointer):
             return ""
         start, end = self._locator.span(pointer)
-        text = _LEFT_OUT.sub("", _BODY.sub("…", self.text[start:end], count=1))
+        text = re.sub(_LEFT_OUT, "", re.sub(_BODY, "…", self.text[start:end], count=1))
         text = " ".join(text.split()).replace("{ ", "{").replace(" }", "}").replace("[ ", "[").replace(" ]", "]")
         name = pointer.rpartition("/")[2]
         return ("" if name.isdigit() else f'"{name}": ') + text

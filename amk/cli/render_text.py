@@ -9,20 +9,20 @@ from textwrap import wrap
 from amk.cli.checked import Checked, author_line, repaired, worded
 from amk.cli.output import clean, paint
 from amk.harness.diagnostics import Diagnostic, Report, WaitsFor
-from amk.harness.situation import situation
 
 __all__ = ["details", "summary", "text"]
 
 _COLOUR = {"error": "red", "undecided": "yellow", "warning": "blue"}
 _WIDTH = 78  # where the place of a finding ends
 _TEXT = 100  # characters of a line of a message
+_LINES = 12  # line numbers of findings that are like another
 _SNIPPET = 140  # characters of a source line
 
 
 def text(results: Sequence[Checked]) -> str:
     """The findings, then a line for each file, then the sum."""
     several = len({r.report.target for r in results}) > 1
-    parts = [_finding(r, d, several) for r in results for d in r.report.diagnostics]
+    parts = [_finding(r, *group, several) for r in results for group in _grouped(r)]
     return "\n".join([*(r.diff for r in results if r.diff), *parts, summary(results, total=bool(parts))]) + "\n"
 
 
@@ -32,7 +32,17 @@ def summary(results: Sequence[Checked], *, total: bool = True) -> str:
     return "\n".join([*lines, *([_sum(results)] if len(results) > 1 or total else [])])
 
 
-def _finding(r: Checked, d: Diagnostic, several: bool) -> str:
+def _grouped(r: Checked) -> list[tuple[Diagnostic, list[Diagnostic]]]:
+    """Each finding with those that are like it: of one rule, cured by one repair or written in one line."""
+    groups: dict[object, list[Diagnostic]] = {}
+    for n, d in enumerate(r.report.diagnostics):
+        best = next((f.title for f in d.fixes if f.safe), "")
+        same = best or (d.at if d.severity == "warning" else None)
+        groups.setdefault((d.code, d.severity, same) if same else n, []).append(d)
+    return [(first, others) for first, *others in groups.values()]
+
+
+def _finding(r: Checked, d: Diagnostic, others: Sequence[Diagnostic], several: bool) -> str:
     line, column = r.at(d.pointer)
     kind = "" if d.severity == "error" else f" ({d.severity})"
     head, place = f"{d.code} {clean(d.title, 200)}{kind}", f"{clean(r.path, 400)}:{line}:{column}"
@@ -42,8 +52,17 @@ def _finding(r: Checked, d: Diagnostic, several: bool) -> str:
         note = other.note + (f" ({other.at})" if other.at else "")
         body += _shown(r, other.pointer, note, again=other.pointer == d.pointer)
     body += _cycle(r, d.cycle)
-    rows = [*details(r, d), *([("on", clean(r.report.target))] if several else []), ("more", f"amk explain {d.code}")]
+    rows = details(r, d)
+    rows += [("and", _alike(r, others))] if others else []
+    rows += [("on", clean(r.report.target))] if several else []
+    rows.append(("more", f"amk explain {d.code}"))
     return "\n".join([*body, *(f"  {name:<15}  {value}" for name, value in rows)]) + "\n"
+
+
+def _alike(r: Checked, others: Sequence[Diagnostic]) -> str:
+    lines = list(dict.fromkeys(str(r.at(d.pointer)[0]) for d in others))
+    more = ", …" if len(lines) > _LINES else ""
+    return f"{len(others)} more like it: line {', '.join(lines[:_LINES])}{more}"
 
 
 def _shown(r: Checked, pointer: str, said: str, *, again: bool = False) -> Iterator[str]:
@@ -81,6 +100,8 @@ def details(r: Checked, d: Diagnostic) -> list[tuple[str, str]]:
     """The rows below a finding: values, the author's line, what to try, what a program would do."""
     rows: list[tuple[str, str]] = []
     if d.counterexample:
+        from amk.harness.situation import situation
+
         seen = "" if d.severity == "warning" else f"  ({'' if d.confirmed else 'not '}seen in the interpreter)"
         name = "measured" if d.severity == "warning" else "counterexample"
         rows.append((name, clean(", ".join(situation(d, r.kernel))) + seen))

@@ -100,6 +100,12 @@ class KernelDescriptor(Node):
         view = self.views.get(name)
         return self.declarations.get(view.buffer if view is not None else name)
 
+    def pointer_of(self, name: str) -> str:
+        """The JSON pointer of a declared parameter or buffer ('' for any other name)."""
+        named = [f"/params/{i}" for i, p in enumerate(self.params) if p.name == name]
+        named += [f"/buffers/{i}" for i, b in enumerate(self.buffers) if b.name == name]
+        return named[0] if named else ""
+
     def space(self, ref: Elem) -> str:
         """global, shared, register or '' for an undeclared name."""
         d = self.find(ref.buffer)

@@ -11,7 +11,6 @@ from amk.dsl.layout import Strided, Swizzle, linear
 from amk.dsl.nodes import Buffer, Param
 from amk.dsl.types import nbytes
 from amk.harness.bounds import Finding, Prover, minus
-from amk.harness.repair import declaration
 
 __all__ = ["Access", "check_access", "check_strides", "dimensions", "inside"]
 
@@ -125,5 +124,5 @@ def check_strides(p: Prover, d: Param) -> None:
     text = " + ".join(f"({n} - 1)*{s}" for n, s in zip(d.shape, p.context.kernel.strides_of(d), strict=True))
     message = f"the largest offset of {d.name}, {text} = {most}, exceeds 2147483647 in 32 bits"
     hint = f"give {d.name} offsets='i64', or assume a smaller product of its sizes"
-    here = declaration(p.context.kernel, d.name)
+    here = p.context.kernel.pointer_of(d.name)
     p.require("AMK204", here, minus(Const(2**31 - 1), far), f"offsets of {d.name} fit i32", message, hint)

@@ -24,7 +24,6 @@ from amk.harness.columns import Columns, Tables
 from amk.harness.coverage import Site, global_sites, linear, rebuilt
 from amk.harness.events import Operand, Program, Unsupported
 from amk.harness.faults import Fault
-from amk.harness.repair import declaration
 
 if TYPE_CHECKING:
     from amk.harness.context import Context
@@ -220,9 +219,7 @@ def unused_padding(ctx: Context) -> Iterator[Fault]:
         if isinstance(b, Buffer) and len(b.shape) > 1 and 0 < n < b.shape[-1]:
             message = f"'{name}' declares rows of {b.shape[-1]} elements, and no index goes beyond {n}"
             hint = f"declare rows of {n}, and the layout padded by {b.shape[-1] - n} if the pitch is meant"
-            yield Fault(
-                "AMK506", declaration(ctx.kernel, name), message, {"declared": b.shape[-1], "used": n}, (), hint
-            )
+            yield Fault("AMK506", ctx.kernel.pointer_of(name), message, {"declared": b.shape[-1], "used": n}, (), hint)
 
 
 def _last(p: Program, tables: Tables, s: Shared) -> int:

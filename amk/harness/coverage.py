@@ -30,7 +30,6 @@ from amk.dsl.nodes import Param, Statement
 from amk.harness.diagnostics import Obligation
 from amk.harness.events import Program, Unsupported
 from amk.harness.faults import Fault
-from amk.harness.repair import declaration
 
 if TYPE_CHECKING:
     from amk.harness.context import Context
@@ -88,7 +87,7 @@ def _tensor(p: Program, tensor: Param, sites: list[Site], result: CoverageResult
     if not written:
         hint = f"store to {tensor.name}, or declare access='read', or remove it"
         message = f"'{tensor.name}' is declared {tensor.access} and never written"
-        result.faults.append(Fault("AMK401", declaration(p.kernel, tensor.name), message, hint=hint))
+        result.faults.append(Fault("AMK401", p.kernel.pointer_of(tensor.name), message, hint=hint))
         return
     place, claim = written[0].pointer, f"every element of '{tensor.name}' is written exactly once"
     try:

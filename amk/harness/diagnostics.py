@@ -187,5 +187,7 @@ class Report(NamedTuple):
     def __str__(self) -> str:
         """A line that says how it ended, then a line for each finding."""
         said = "ok" if self.ok else "refused" if self.errors else "undecided"
-        counts = f"{len(self.errors)} errors, {len(self.undecided)} undecided, {len(self.warnings)} warnings"
+        errors, warnings = len(self.errors), len(self.warnings)
+        counts = f"{errors} error{'s' * (errors != 1)}, {len(self.undecided)} undecided, "
+        counts += f"{warnings} warning{'s' * (warnings != 1)}"
         return "\n".join([f"{self.kernel} on {self.target}: {said}, {counts}", *map(str, self.diagnostics)])

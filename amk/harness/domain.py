@@ -9,7 +9,6 @@ from amk.dsl.expr import Expr, names
 from amk.dsl.kernel import KernelDescriptor, walk
 from amk.dsl.nodes import Param
 from amk.harness.diagnostics import Severity
-from amk.harness.repair import declaration
 
 if TYPE_CHECKING:
     from amk.harness.bounds import Prover
@@ -33,7 +32,7 @@ def check_domain(p: Prover) -> bool:
             q = next(q for q in p.context.kernel.scalars if q.name == name)
             up = -(-q.min // q.multiple_of) * q.multiple_of
             hint = f"raise max of {name} to {up} or more, or lower multiple_of"
-            p.findings.append(Finding("AMK009", declaration(p.context.kernel, name), message, hint=hint))
+            p.findings.append(Finding("AMK009", p.context.kernel.pointer_of(name), message, hint=hint))
     if p.findings:
         return False
     facts = assumptions(p.context.kernel)

@@ -15,7 +15,7 @@ from amk.dsl.nodes import Statement
 from amk.dsl.patch import Edit
 
 __all__ = [
-    "BLOCK_BARRIER", "COMMIT", "WAIT", "barriers_between", "conjunction", "declaration", "divergent", "insert",
+    "BLOCK_BARRIER", "COMMIT", "WAIT", "barriers_between", "conjunction", "divergent", "insert",
     "moved_out", "set_field", "sibling", "uniform", "wrapped",
 ]  # fmt: skip
 
@@ -48,13 +48,6 @@ def sibling(pointer: str) -> tuple[str, int]:
     """The array that holds the value at a pointer, and its index there."""
     body, _, index = pointer.rpartition("/")
     return body, int(index)
-
-
-def declaration(kernel: KernelDescriptor, name: str) -> str:
-    """The pointer of a declared parameter or buffer ('' for any other name)."""
-    named = [f"/params/{i}" for i, p in enumerate(kernel.params) if p.name == name]
-    named += [f"/buffers/{i}" for i, b in enumerate(kernel.buffers) if b.name == name]
-    return named[0] if named else ""
 
 
 # ------------------------------------------------------------------------------------------------------------- barriers

@@ -21,6 +21,7 @@ from amk.cli.render_report import FORMATS
 from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.patch import patched
 from amk.dsl.source import Locator
+from amk.harness import samples
 from amk.harness.diagnostics import Diagnostic, Related, Report, WaitsFor
 from amk.harness.mend import applied
 from amk.harness.rules import RULES
@@ -97,6 +98,23 @@ def test_a_race_in_text_shows_both_statements_and_the_repair(real: Any) -> None:
     assert "  repair           put a block barrier before line 18  (amk check --fix)\n" in out
 
 
+def test_findings_that_are_like_another_are_counted(shown: Any, real: Any) -> None:
+    """What one line of the builder wrote many times, or one repair cures, is shown once; other formats have each."""
+    slow = Diagnostic("AMK501", "scattered", "warning", "8 sectors", "/body/0", "k.py:7")
+    other = slow._replace(pointer="/body/1", message="16 sectors")
+    out = shown("text", slow, other, other._replace(pointer="/body/1/dst"), slow._replace(at="k.py:9"))
+    assert out.count("AMK501 scattered") == 2 and "16 sectors" not in out
+    assert "  and              2 more like it: line 18\n" in out and "4 warnings" in out
+    assert len(json.loads(shown("json", slow, other))["results"][0]["diagnostics"]) == 2
+    errors = [slow._replace(severity="error"), other._replace(severity="error")]
+    assert shown("text", *errors).count("AMK501 scattered") == 2  # an error is never left out for its line alone
+    data = json.loads(samples.transpose(tile=16, rows=8).to_json())
+    data["body"] = [x for x in data["body"] if x["kind"] != "sync"]
+    out = real("text", json.dumps(data, indent=1))  # each of two branches reads what each of two stores wrote
+    assert "refused, 4 errors" in out and out.count("AMK301 shared data race") == 2
+    assert out.count("  and              1 more like it: line ") == 2
+
+
 MIRROR = """from amk import KernelBuilder
 
 k = KernelBuilder("mirror", target="sm_80", threads=128)
@@ -166,7 +184,7 @@ def test_no_other_file_is_looked_into(tmp_path: Path, at: str | None) -> None:
 def test_a_report_tells_itself_in_a_script() -> None:
     report = amk.check(mirrored("mirror", barrier=False))
     first, second = str(report).splitlines()
-    assert first == "mirror on sm_80: refused, 1 errors, 0 undecided, 0 warnings"
+    assert first == "mirror on sm_80: refused, 1 error, 0 undecided, 0 warnings"
     assert re.match(r"AMK301 shared data race \(error\) at examples.py:\d+: thread 0 writes .*; try: ", second)
     assert str(amk.check(mirrored("mirror"))) == "mirror on sm_80: ok, 0 errors, 0 undecided, 0 warnings"
 

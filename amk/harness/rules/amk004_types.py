@@ -7,11 +7,9 @@ from collections.abc import Iterator
 from amk.dsl.expr import Expr
 from amk.dsl.infer import family, variable_types
 from amk.dsl.kernel import KernelDescriptor, expressions
-from amk.dsl.patch import Edit
 from amk.harness.context import Context
 from amk.harness.diagnostics import Diagnostic, Fix
 from amk.harness.form import kind_of, type_fault, values
-from amk.harness.literals import floated
 from amk.harness.rule import Rule
 from amk.harness.rules.examples import example
 
@@ -68,6 +66,9 @@ class Types(Rule):
 
     def fixes(self, k: Context, d: Diagnostic) -> Iterator[Fix]:
         """Constants that stand among floats, written as floats."""
+        from amk.dsl.patch import Edit
+        from amk.harness.literals import floated
+
         s = k.statements.get(d.pointer)
         if s is None:
             return

@@ -8,7 +8,6 @@ from amk.dsl.instructions import ROWS
 from amk.dsl.kernel import KernelDescriptor
 from amk.harness.context import Context
 from amk.harness.diagnostics import Diagnostic, Fix
-from amk.harness.repair import set_field
 from amk.harness.rule import Rule
 from amk.harness.rules.examples import example
 
@@ -45,6 +44,8 @@ class OnTarget(Rule):
 
     def fixes(self, k: Context, d: Diagnostic) -> Iterator[Fix]:
         """A cluster that fits; not safe, since the target may be what is wrong."""
+        from amk.harness.repair import set_field
+
         if d.pointer == "/cluster":
             most = k.target.architecture.max_cluster
             yield Fix(f"set cluster to {most}", set_field("/cluster", most))

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 
 from amk.dsl.kernel import KernelDescriptor
-from amk.dsl.patch import Edit
 from amk.harness.context import Context
 from amk.harness.diagnostics import Diagnostic, Fix
 from amk.harness.rule import Rule
@@ -29,6 +28,8 @@ class SuppressedError(Rule):
     code, title = "AMK090", "suppression of an error"
 
     def check(self, k: Context) -> Iterator[Diagnostic]:
+        if not k.kernel.suppress:
+            return
         from amk.harness.docs import titles
 
         for i, s in enumerate(k.kernel.suppress):
@@ -42,6 +43,8 @@ class SuppressedError(Rule):
 
     def fixes(self, k: Context, d: Diagnostic) -> Iterator[Fix]:
         """The suppression goes."""
+        from amk.dsl.patch import Edit
+
         yield Fix("remove the suppression", (Edit("remove", d.pointer),), safe=True)
 
     @staticmethod

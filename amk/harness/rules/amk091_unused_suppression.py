@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from amk.dsl.kernel import KernelDescriptor
-from amk.dsl.patch import Edit
 from amk.harness.context import Context
 from amk.harness.diagnostics import Diagnostic, Fix
 from amk.harness.rule import Rule
@@ -30,6 +29,8 @@ class UnusedSuppression(Rule):
     severity = "warning"
 
     def check(self, k: Context) -> Iterator[Diagnostic]:
+        if not k.kernel.suppress:
+            return
         from amk.harness.docs import titles
 
         for i, s in enumerate(k.kernel.suppress):
@@ -40,6 +41,8 @@ class UnusedSuppression(Rule):
 
     def fixes(self, k: Context, d: Diagnostic) -> Iterator[Fix]:
         """The suppression goes."""
+        from amk.dsl.patch import Edit
+
         yield Fix("remove the suppression", (Edit("remove", d.pointer),), safe=True)
 
     @staticmethod

@@ -10,7 +10,6 @@ from amk.dsl.expr import Expr, names
 from amk.dsl.kernel import KernelDescriptor
 from amk.harness.context import Context
 from amk.harness.diagnostics import Diagnostic, Fix, Obligation
-from amk.harness.repair import declaration, set_field
 from amk.harness.rule import Rule
 from amk.harness.rules.examples import example, small
 
@@ -45,12 +44,14 @@ class Grid(Rule):
 
     def fixes(self, k: Context, d: Diagnostic) -> Iterator[Fix]:
         """A smaller domain; not safe, since callers may need the sizes that it leaves out."""
+        from amk.harness.repair import set_field
+
         n = int(d.pointer.rpartition("/")[2])
         e = k.kernel.grid3[n]
         _, fits = self._first(k, e, k.target.architecture.max_grid[n])
         if fits is not None:
             name = next(iter(names(e)))
-            edits = set_field(f"{declaration(k.kernel, name)}/max", fits)
+            edits = set_field(f"{k.kernel.pointer_of(name)}/max", fits)
             yield Fix(f"set max of {name} to {fits}", edits)
 
     @staticmethod

@@ -10,7 +10,6 @@ from amk.dsl.nodes import Buffer
 from amk.dsl.types import nbytes
 from amk.harness.context import Context
 from amk.harness.diagnostics import Diagnostic, Obligation
-from amk.harness.repair import declaration
 from amk.harness.rule import Rule
 from amk.harness.rules.examples import example, small
 
@@ -36,9 +35,7 @@ class SharedMemory(Rule):
             message = f"{need} bytes of shared memory; {k.target.name} gives a block {limit}"
             largest = max((b for b in k.kernel.buffers if b.space == "shared"), key=_bytes)
             hint = f"make {largest.name} smaller ({_bytes(largest)} bytes): fewer stages or a smaller tile"
-            yield self.report(
-                k, declaration(k.kernel, largest.name), message, hint=f"{hint}, {need - limit} bytes less"
-            )
+            yield self.report(k, k.kernel.pointer_of(largest.name), message, hint=f"{hint}, {need - limit} bytes less")
         else:
             k.obligations.append(Obligation(self.code, "", f"{need} bytes of shared memory fit {limit}", "structure"))
 

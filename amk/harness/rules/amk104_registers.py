@@ -10,7 +10,6 @@ from amk.dsl.occupancy import allocated_registers, max_registers
 from amk.dsl.registers import assumed_registers, estimate_registers, with_margin
 from amk.harness.context import Context
 from amk.harness.diagnostics import Diagnostic, Fix, Obligation
-from amk.harness.repair import set_field
 from amk.harness.rule import Rule
 from amk.harness.rules.examples import example, small
 
@@ -73,6 +72,8 @@ class Registers(Rule):
 
     def fixes(self, k: Context, d: Diagnostic) -> Iterator[Fix]:
         """Fewer blocks an SM, where that leaves the registers, on the target that the file was made for."""
+        from amk.harness.repair import set_field
+
         guess = estimate_registers(k.kernel, data_only=True)
         blocks = self._blocks(k, with_margin(guess) - k.kernel.spill_bytes // SPILL) if d.pointer == "" else 0
         if blocks and k.target.architecture.name == k.kernel.target:

@@ -9,7 +9,6 @@ from amk.dsl.occupancy import occupancy
 from amk.dsl.registers import assumed_registers
 from amk.harness.context import Context
 from amk.harness.diagnostics import Diagnostic, Fix, Obligation
-from amk.harness.repair import set_field
 from amk.harness.rule import Rule
 from amk.harness.rules.examples import example
 
@@ -46,6 +45,8 @@ class Occupancy(Rule):
 
     def fixes(self, k: Context, d: Diagnostic) -> Iterator[Fix]:
         """The promise that the SM can keep, on the target that the file was made for."""
+        from amk.harness.repair import set_field
+
         most = occupancy(k.target, k.kernel.threads, 0, k.kernel.shared_bytes).blocks_per_sm
         if most and k.target.architecture.name == k.kernel.target:
             yield Fix(f"set min_blocks to {most}", set_field("/min_blocks", most), safe=True)

@@ -14,7 +14,6 @@ from amk.harness.access import dimensions, inside
 from amk.harness.context import Context
 from amk.harness.diagnostics import Diagnostic, Fix
 from amk.harness.form import kind_of, operands
-from amk.harness.repair import conjunction, set_field, sibling, wrapped
 from amk.harness.rule import Rule
 from amk.harness.rules.examples import example, small
 from amk.harness.rules.witnessed import claimed
@@ -41,6 +40,8 @@ class OutOfBounds(Rule):
 
     def fixes(self, k: Context, d: Diagnostic) -> Iterator[Fix]:
         """The condition that is missing, around the access (with its neighbours that miss the same) or in it."""
+        from amk.harness.repair import conjunction, set_field, wrapped
+
         s, missing = k.statements.get(d.pointer), _missing(k, d.pointer)
         if s is None or not missing:
             return
@@ -101,6 +102,8 @@ def _width(s: object, role: str, size: int) -> int:
 
 def _run(k: Context, pointer: str) -> tuple[str, int]:
     """The first and the number of the statements around one that miss the same conditions, and all between them."""
+    from amk.harness.repair import sibling
+
     body, index = sibling(pointer)
     missing, first, last = _missing(k, pointer), index, index
     for step in (-1, 1):

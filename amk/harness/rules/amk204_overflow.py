@@ -6,10 +6,8 @@ from collections.abc import Iterator
 
 from amk.dsl.expr import Apply, Const, Expr
 from amk.dsl.kernel import KernelDescriptor
-from amk.dsl.patch import Edit
 from amk.harness.context import Context
 from amk.harness.diagnostics import Diagnostic, Fix
-from amk.harness.repair import set_field
 from amk.harness.rule import Rule
 from amk.harness.rules.examples import example
 from amk.harness.rules.witnessed import claimed
@@ -37,6 +35,9 @@ class Overflow(Rule):
 
     def fixes(self, k: Context, d: Diagnostic) -> Iterator[Fix]:
         """Offsets in 64 bits, or the named value computed in 64 bits."""
+        from amk.dsl.patch import Edit
+        from amk.harness.repair import set_field
+
         s = k.statements.get(d.pointer)
         if s is None and d.pointer.startswith("/params/"):
             yield Fix("compute its offsets in 64 bits", set_field(f"{d.pointer}/offsets", "i64"), safe=True)

@@ -10,7 +10,6 @@ from amk.dsl.nodes import Buffer, Param
 from amk.harness.context import Context
 from amk.harness.diagnostics import Diagnostic, Fix
 from amk.harness.form import operands
-from amk.harness.repair import declaration, set_field
 from amk.harness.rule import Rule
 from amk.harness.rules.examples import example
 from amk.harness.rules.witnessed import claimed
@@ -36,12 +35,14 @@ class Alignment(Rule):
 
     def fixes(self, k: Context, d: Diagnostic) -> Iterator[Fix]:
         """A larger declared alignment: of a shared array freely, of an argument only if callers can keep it."""
+        from amk.harness.repair import set_field
+
         wanted = re.search(r"declare align=(\d+)", d.hint)
         s = k.statements.get(d.pointer)
         for _, ref in operands(s) if wanted and s is not None else ():
             owner = k.kernel.declarations.get(k.kernel.resolve(ref).buffer)
             if isinstance(owner, (Param, Buffer)) and owner.align % int(wanted[1] if wanted else 1):
-                place = declaration(k.kernel, owner.name)
+                place = k.kernel.pointer_of(owner.name)
                 free = isinstance(owner, Buffer) and owner.space == "shared"
                 if free or isinstance(owner, Param):
                     edits = set_field(f"{place}/align", int(wanted[1]) if wanted else 1)

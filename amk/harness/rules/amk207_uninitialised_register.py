@@ -12,7 +12,6 @@ from amk.harness.context import Context
 from amk.harness.diagnostics import Diagnostic, Fix
 from amk.harness.findings import findings
 from amk.harness.form import declared
-from amk.harness.repair import insert
 from amk.harness.rule import Rule
 from amk.harness.rules.witnessed import witnessed
 
@@ -39,6 +38,8 @@ class AMK207(Rule):
     def fixes(self, k: Context, d: Diagnostic) -> Iterator[Fix]:
         """A first value for the whole array; not safe, since zero may not be what a sum, a product or a maximum starts
         from."""
+        from amk.harness.repair import insert
+
         b = next((b for b in k.kernel.buffers if f"of '{b.name}' before" in d.message), None)
         if b is None or not d.pointer.startswith("/body/"):
             return

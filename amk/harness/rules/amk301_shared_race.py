@@ -8,7 +8,6 @@ from amk.dsl.kernel import KernelDescriptor
 from amk.harness.context import Context
 from amk.harness.diagnostics import Diagnostic, Fix
 from amk.harness.findings import findings, unsupported
-from amk.harness.repair import BLOCK_BARRIER, barriers_between, insert
 from amk.harness.rule import Rule
 from amk.harness.rules.examples import mirrored
 
@@ -38,6 +37,8 @@ class AMK301(Rule):
 
     def fixes(self, k: Context, d: Diagnostic) -> Iterator[Fix]:
         """A block barrier between the two accesses, where all threads come by."""
+        from amk.harness.repair import BLOCK_BARRIER, barriers_between, insert
+
         if d.related and d.pointer in k.statements:
             for place in barriers_between(k.kernel, d.related[0].pointer, d.pointer):
                 yield Fix(f"put a block barrier before {place}", insert(place, BLOCK_BARRIER), safe=True)

@@ -10,7 +10,6 @@ from amk.dsl.kernel import KernelDescriptor
 from amk.harness.context import Context
 from amk.harness.diagnostics import Diagnostic, Fix, Related
 from amk.harness.findings import findings
-from amk.harness.repair import moved_out
 from amk.harness.rule import Rule
 
 __all__ = ["AMK302"]
@@ -38,6 +37,8 @@ class AMK302(Rule):
 
     def fixes(self, k: Context, d: Diagnostic) -> Iterator[Fix]:
         """The barrier behind or before its branch; a branch with it in the middle is cut in two."""
+        from amk.harness.repair import moved_out
+
         for edits in moved_out(k.statements, d.pointer):
             yield Fix("take the barrier out of the branch", edits, safe=True)
 

@@ -9,7 +9,6 @@ from amk.dsl.kernel import KernelDescriptor
 from amk.harness.context import Context
 from amk.harness.diagnostics import Diagnostic, Fix
 from amk.harness.findings import findings
-from amk.harness.repair import BLOCK_BARRIER, COMMIT, WAIT, barriers_between, insert, set_field
 from amk.harness.rule import Rule
 from amk.harness.rules.examples import one_copy
 
@@ -37,6 +36,8 @@ class AMK303(Rule):
 
     def fixes(self, k: Context, d: Diagnostic) -> Iterator[Fix]:
         """A barrier behind the wait, a stricter wait, a commit before it, or all three before the access."""
+        from amk.harness.repair import BLOCK_BARRIER, COMMIT, WAIT, barriers_between, insert, set_field
+
         issue, wait = d.related[0].pointer, d.related[-1].pointer
         waits = k.statements.get(wait)
         if waits is not None and waits.kind == "wait":

@@ -9,7 +9,6 @@ from amk.dsl.kernel import KernelDescriptor
 from amk.harness.context import Context
 from amk.harness.diagnostics import Diagnostic, Fix
 from amk.harness.findings import findings
-from amk.harness.repair import BLOCK_BARRIER, barriers_between, insert
 from amk.harness.rule import Rule
 
 __all__ = ["AMK306"]
@@ -35,6 +34,8 @@ class AMK306(Rule):
 
     def fixes(self, k: Context, d: Diagnostic) -> Iterator[Fix]:
         """A block barrier between the two accesses, where all threads come by."""
+        from amk.harness.repair import BLOCK_BARRIER, barriers_between, insert
+
         if d.related and "byte" in d.counterexample:  # in shared memory
             for place in barriers_between(k.kernel, d.related[0].pointer, d.pointer):
                 yield Fix(f"put a block barrier before {place}", insert(place, BLOCK_BARRIER), safe=True)

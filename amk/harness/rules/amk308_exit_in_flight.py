@@ -8,7 +8,6 @@ from amk.dsl.kernel import KernelDescriptor
 from amk.harness.context import Context
 from amk.harness.diagnostics import Diagnostic, Fix, Related
 from amk.harness.findings import findings
-from amk.harness.repair import COMMIT, WAIT, insert
 from amk.harness.rule import Rule
 from amk.harness.rules.examples import one_copy
 
@@ -37,6 +36,8 @@ class AMK308(Rule):
 
     def fixes(self, k: Context, d: Diagnostic) -> Iterator[Fix]:
         """A wait at the end, with a commit before it if the copy's group is still open."""
+        from amk.harness.repair import COMMIT, WAIT, insert
+
         end = f"/body/{len(k.kernel.body)}"
         yield Fix("wait for all groups at the end", insert(end, WAIT), safe=True)
         yield Fix("commit and wait for all groups at the end", insert(end, COMMIT, WAIT), safe=True)

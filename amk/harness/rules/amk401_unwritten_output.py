@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from amk.dsl.expr import Apply
 from amk.dsl.kernel import KernelDescriptor
-from amk.dsl.patch import Edit
 from amk.harness.context import Context
 from amk.harness.diagnostics import Diagnostic, Fix
 from amk.harness.findings import findings, unsupported
@@ -41,6 +40,8 @@ class AMK401(Rule):
 
     def fixes(self, k: Context, d: Diagnostic) -> Iterator[Fix]:
         """A grid that counts the last, partial tile too."""
+        from amk.dsl.patch import Edit
+
         for i, e in enumerate(k.kernel.grid if d.severity == "error" else ()):
             if isinstance(e, Apply) and e.op == "//":
                 up = Apply("cdiv", e.args)

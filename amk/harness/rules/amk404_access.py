@@ -13,7 +13,6 @@ from amk.harness.context import Context
 from amk.harness.diagnostics import Diagnostic, Fix
 from amk.harness.form import operands
 from amk.harness.operands import contract_faults
-from amk.harness.repair import declaration, set_field
 from amk.harness.rule import Rule
 from amk.harness.rules.examples import example
 
@@ -47,9 +46,11 @@ class AccessContract(Rule):
 
     def fixes(self, k: Context, d: Diagnostic) -> Iterator[Fix]:
         """The access that the kernel makes; not safe, since callers rely on the declaration."""
+        from amk.harness.repair import set_field
+
         name = _named(d.message)
         if (wanted := _used(k.kernel, name)) is not None:
-            edits = set_field(f"{declaration(k.kernel, name)}/access", wanted)
+            edits = set_field(f"{k.kernel.pointer_of(name)}/access", wanted)
             yield Fix(f"declare access={wanted!r} for {name}", edits)
 
     @staticmethod

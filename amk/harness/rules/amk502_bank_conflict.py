@@ -14,7 +14,6 @@ from amk.harness.context import Context
 from amk.harness.diagnostics import Diagnostic, Fix
 from amk.harness.findings import findings
 from amk.harness.form import operands
-from amk.harness.repair import declaration, set_field
 from amk.harness.rule import Rule
 
 __all__ = ["AMK502"]
@@ -41,6 +40,8 @@ class AMK502(Rule):
 
     def fixes(self, k: Context, d: Diagnostic) -> Iterator[Fix]:
         """Longer rows, by one element or by 16 bytes (which keeps vectors aligned)."""
+        from amk.harness.repair import set_field
+
         s = k.statements.get(d.pointer)
         for _, ref in operands(s) if s is not None else ():
             b = k.kernel.declarations.get(k.kernel.resolve(ref).buffer)
@@ -49,7 +50,7 @@ class AMK502(Rule):
             if b.layout is None or isinstance(b.layout, Padded):
                 has = b.layout.pad if b.layout is not None else 0
                 for pad in dict.fromkeys((has + 1, has + max(1, 16 // nbytes(b.dtype)))):
-                    edits = set_field(f"{declaration(k.kernel, b.name)}/layout", {"kind": "padded", "pad": pad})
+                    edits = set_field(f"{k.kernel.pointer_of(b.name)}/layout", {"kind": "padded", "pad": pad})
                     yield Fix(f"pad the rows of {b.name} by {pad}", edits, safe=True)
 
     @staticmethod

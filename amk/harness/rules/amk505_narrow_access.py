@@ -8,13 +8,11 @@ from amk.dsl.builder import KernelBuilder
 from amk.dsl.expr import Elem, Var, names, subst, subterms
 from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.nodes import Statement
-from amk.dsl.patch import Edit
 from amk.harness.advice import widths
 from amk.harness.context import Context
 from amk.harness.coverage import linear
 from amk.harness.diagnostics import Diagnostic, Fix
 from amk.harness.findings import findings
-from amk.harness.repair import set_field
 from amk.harness.rule import Rule
 
 __all__ = ["AMK505"]
@@ -41,6 +39,9 @@ class AMK505(Rule):
 
     def fixes(self, k: Context, d: Diagnostic) -> Iterator[Fix]:
         """The loop in steps of the width, where the access is all that it does."""
+        from amk.dsl.patch import Edit
+        from amk.harness.repair import set_field
+
         loop, n = d.pointer.rpartition("/body/")[0], d.counterexample.get("width", 1)
         s, around = k.statements.get(d.pointer), k.statements.get(loop)
         if s is None or around is None or around.kind != "for" or len(around.body) != 1 or not _in_a_row(s, around.var):

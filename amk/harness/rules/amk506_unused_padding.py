@@ -11,7 +11,6 @@ from amk.harness.advice import unused_padding
 from amk.harness.context import Context
 from amk.harness.diagnostics import Diagnostic, Fix
 from amk.harness.findings import findings
-from amk.harness.repair import set_field
 from amk.harness.rule import Rule
 
 __all__ = ["AMK506"]
@@ -37,6 +36,8 @@ class AMK506(Rule):
 
     def fixes(self, k: Context, d: Diagnostic) -> Iterator[Fix]:
         """Shorter rows; or, where banks would then clash, rows of the same pitch that say so."""
+        from amk.harness.repair import set_field
+
         _, _, index = d.pointer.rpartition("/")
         b, used = k.kernel.buffers[int(index)], d.counterexample["used"]
         if isinstance(b.layout, Swizzle):
