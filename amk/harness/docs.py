@@ -130,8 +130,9 @@ def explain(code: str) -> str:
 
 def write(folder: Path) -> list[Path]:
     """Writes a page for every code and an index; returns what it wrote."""
-    rows = "\n".join(f"| [{c}]({c}.md) | {t} | {s} |" for c, (t, s) in titles().items())
-    index = f"# Rules\n\n| code | what | severity |\n|---|---|---|\n{rows}\n"
+    mended = {c: "--fix" if "\nFix:" in _docstring(c) else "" for c in titles()}
+    rows = "\n".join(f"| [{c}]({c}.md) | {t} | {s} | {mended[c]} |" for c, (t, s) in titles().items())
+    index = f"# Rules\n\n| code | what | severity | repaired by |\n|---|---|---|---|\n{rows}\n"
     files = {f"{code}.md": body for code, body in pages().items()} | {"README.md": index}
     try:
         folder.mkdir(parents=True, exist_ok=True)

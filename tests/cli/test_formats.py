@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 import amk.harness.check
@@ -22,54 +21,15 @@ from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.patch import patched
 from amk.dsl.source import Locator
 from amk.harness import samples
-from amk.harness.diagnostics import Diagnostic, Related, Report, WaitsFor
+from amk.harness.diagnostics import Diagnostic
 from amk.harness.mend import applied
 from amk.harness.rules import RULES
 from amk.harness.rules.examples import mirrored, scattered
 
-CYCLE = (
-    WaitsFor("warps 1 to 3", "phase 0 of full[0]", "warp 0", "/body/0", "ring.py:40"),
-    WaitsFor("warp 0", "phase 1 of empty[0]", "warps 1 to 3", "/body/1"),
-)
-DEADLOCK = Diagnostic(
-    "AMK307", "deadlock", "error", "all warps wait:\n100% of them", "/body/0", "ring.py:40",
-    (Related("/body/1", "nobody arrives, here: /body/1"),),
-    {"n": 4, "bx": 1, "by": 0, "bz": 0, "gx": 2, "gy": 1, "gz": 1, "t": 32, "t2": 0, "byte": 64}, False,
-    "arrive before /body/1", CYCLE,
-)  # fmt: skip
-
-
-@pytest.fixture
-def shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    """A format's text for given findings in a file with a race in it."""
-
-    def shown(format: str, *found: Diagnostic, meant: tuple[Diagnostic, ...] = (), text: str = "") -> str:
-        (tmp_path / "k.amk.json").write_text(text or mirrored("mirror", barrier=False).to_json())
-
-        def check(kernel: KernelDescriptor, target: Any = None, **how: Any) -> Report:
-            return Report(kernel.name, kernel.hash, "sm_80", found, milliseconds=1.0, suppressed=meant)
-
-        with monkeypatch.context() as m:
-            m.setattr(amk.harness.check, "check", check)
-            return FORMATS[format](list(check_documents(["k.amk.json"], [None])))
-
-    return shown
-
-
-@pytest.fixture
-def real(tmp_path: Path) -> Any:
-    """A format's text for a real kernel, checked by the real rules."""
-
-    def real(format: str, kernel: KernelDescriptor | str, name: str = "k.amk.json") -> str:
-        (tmp_path / name).write_text(kernel if isinstance(kernel, str) else kernel.to_json())
-        return FORMATS[format](list(check_documents([name], [None])))
-
-    return real
-
 
 # ----------------------------------------------------------------------------------------------------------------- text
-def test_a_deadlock_in_text(shown: Any) -> None:
-    assert shown("text", DEADLOCK) == (
+def test_a_deadlock_in_text(shown: Any, deadlock: Diagnostic) -> None:
+    assert shown("text", deadlock) == (
         "AMK307 deadlock                                                k.amk.json:12:5\n"
         '    12  |  {"kind": "if", "cond": "t < 128", …}\n'
         "        |  all warps wait:\n"
@@ -190,8 +150,8 @@ def test_a_report_tells_itself_in_a_script() -> None:
 
 
 # ----------------------------------------------------------------------------------------------------------------- JSON
-def test_json_carries_everything(shown: Any) -> None:
-    (result,) = json.loads(shown("json", DEADLOCK))["results"]
+def test_json_carries_everything(shown: Any, deadlock: Diagnostic) -> None:
+    (result,) = json.loads(shown("json", deadlock))["results"]
     (d,) = result["diagnostics"]
     assert d["cycle"] == [
         {"who": "warps 1 to 3", "waits_for": "phase 0 of full[0]", "held_by": "warp 0",
@@ -236,8 +196,8 @@ def parsed(out: str) -> list[tuple[str, dict[str, str], str]]:
     return found
 
 
-def test_github_commands_are_escaped(shown: Any) -> None:
-    odd = DEADLOCK._replace(title="50% dead: a, b\n::error::c", message="a%0Ab\n::warning::x\x1b[2J")
+def test_github_commands_are_escaped(shown: Any, deadlock: Diagnostic) -> None:
+    odd = deadlock._replace(title="50% dead: a, b\n::error::c", message="a%0Ab\n::warning::x\x1b[2J")
     ((level, fields, said),) = parsed(shown("github", odd))
     assert level == "error" and fields["title"] == "AMK307 50% dead: a, b ::error::c"
     assert said.startswith("a%0Ab\n::warning::x\nline 18: nobody arrives, here: line 18\n")
@@ -271,95 +231,6 @@ def test_github_paths_are_the_repositorys(real: Any, tmp_path: Path, monkeypatch
     monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path))
     (tmp_path / "sub" / "k.json").write_text(kernel.to_json())
     assert parsed(FORMATS["github"](list(check_documents(["k.json"], [None]))))[0][1]["file"] == "sub/k.json"
-
-
-# ---------------------------------------------------------------------------------------------------------------- SARIF
-def run_of(text: str, schema: dict[str, Any]) -> dict[str, Any]:
-    log = json.loads(text)
-    jsonschema.Draft7Validator(schema).validate(log)
-    (run,) = log["runs"]
-    assert isinstance(run, dict)
-    return run
-
-
-def test_sarif_of_every_rule_is_valid(sarif_schema: dict[str, Any], tmp_path: Path) -> None:
-    for r in RULES:
-        (tmp_path / f"{r.code}.amk.json").write_text(r.bad().to_json())
-    run = run_of(FORMATS["sarif"](list(check_documents(["."], [None]))), sarif_schema)
-    assert {r.code for r in RULES} <= {r["ruleId"] for r in run["results"]}
-    for rule in run["tool"]["driver"]["rules"]:
-        assert rule["helpUri"] == f"urn:amk:rule:{rule['id']}" and rule["help"]["markdown"].startswith(
-            f"# {rule['id']} "
-        )
-        assert rule["fullDescription"]["text"].endswith(".") and rule["shortDescription"]["text"]
-    assert run["invocations"] == [{"executionSuccessful": True, "exitCode": 2}]
-
-
-def test_sarif_has_a_thread_flow_for_each_party(real: Any, shown: Any, sarif_schema: dict[str, Any]) -> None:
-    (result,) = run_of(real("sarif", mirrored("mirror", barrier=False)), sarif_schema)["results"]
-    ((flow),) = result["codeFlows"]
-    first, second = flow["threadFlows"]
-    assert [first["id"], second["id"]] == ["thread 0", "thread 127"]
-    places = [f["locations"][0]["location"]["physicalLocation"]["region"]["startLine"] for f in (first, second)]
-    assert places == [15, 18] and "block 0 of 1" in flow["message"]["text"]
-    assert result["relatedLocations"][0]["physicalLocation"]["region"]["startLine"] == 15
-    (result,) = run_of(shown("sarif", DEADLOCK), sarif_schema)["results"]
-    flows = result["codeFlows"][0]["threadFlows"]
-    assert [f["id"] for f in flows] == [w.who for w in CYCLE]
-    assert flows[1]["locations"][0]["location"]["message"]["text"] == CYCLE[1].sentence
-
-
-@pytest.mark.parametrize("code", ["AMK301", "AMK201", "AMK302", "AMK506", "AMK091"])
-def test_a_fix_in_sarif_is_an_edit_of_the_text(
-    real: Any, tmp_path: Path, sarif_schema: dict[str, Any], code: str
-) -> None:
-    kernel = next(r for r in RULES if r.code == code).bad()
-    run = run_of(real("sarif", kernel), sarif_schema)
-    result = next(r for r in run["results"] if r["ruleId"] == code)
-    (change,) = result["fixes"][0]["artifactChanges"]
-    (replacement,) = change["replacements"]
-    old = (tmp_path / "k.amk.json").read_text()
-    region, lines = replacement["deletedRegion"], old.split("\n")
-
-    def offset(line: int, column: int) -> int:
-        return sum(len(x) + 1 for x in lines[: line - 1]) + column - 1
-
-    start, end = (offset(region[f"{x}Line"], region[f"{x}Column"]) for x in ("start", "end"))
-    new = old[:start] + replacement["insertedContent"]["text"] + old[end:]
-    assert code not in {d.code for d in amk.check(KernelDescriptor.from_json(new)).diagnostics}
-
-
-def test_sarif_says_what_is_suppressed_and_why(real: Any, sarif_schema: dict[str, Any]) -> None:
-    run = run_of(real("sarif", scattered("AMK501", "one pass")), sarif_schema)
-    (result,) = run["results"]
-    assert result["suppressions"] == [{"kind": "inSource", "status": "accepted", "justification": "one pass"}]
-    assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == "AMK501" and "fixes" not in result
-
-
-def marks(text: str) -> list[str]:
-    return [r["partialFingerprints"]["amkFinding/v2"] for r in json.loads(text)["runs"][0]["results"]]
-
-
-def test_fingerprints_follow_the_statement(real: Any) -> None:
-    kernel = mirrored("mirror", barrier=False)
-    data = json.loads(kernel.to_json())
-    mark = marks(real("sarif", kernel))
-    assert len(mark) == 1 and mark == marks(real("sarif", json.dumps(data)))  # on one line
-    assert mark == marks(real("sarif", json.dumps({k: data[k] for k in reversed(data)}, indent=7)))  # another order
-    moved = {**data, "body": [{"kind": "let", "name": "q", "value": "t"}, *data["body"]]}
-    assert mark == marks(real("sarif", json.dumps(moved)))  # another statement before it
-    moved["body"][2]["at"] = "elsewhere.py:1"
-    assert mark == marks(real("sarif", json.dumps(moved)))  # another place in the author's file
-    moved["body"][2]["src"] = "s[126 - t]"
-    assert mark != marks(real("sarif", json.dumps(moved)))  # another statement
-    assert mark != marks(real("sarif", json.dumps({**data, "name": "other"})))
-
-
-def test_equal_statements_have_fingerprints_of_their_own(real: Any) -> None:
-    data = json.loads(mirrored("mirror", barrier=False).to_json())
-    data["body"].append(data["body"][1])
-    found = marks(real("sarif", json.dumps(data)))
-    assert len(found) == 2 and len(set(found)) == 2 and {m.partition(":")[2] for m in found} == {"0", "1"}
 
 
 # -------------------------------------------------------------------------------------------------------------- regions

@@ -95,6 +95,11 @@ def test_explain_shows_the_example(rule: Any) -> None:
     assert "\n    +" in text or "\n    -" in text
 
 
+def test_the_folder_is_what_the_command_writes(tmp_path: Path) -> None:
+    written = {p.name: p.read_bytes() for p in docs.write(tmp_path)}
+    assert written == {p.name: p.read_bytes() for p in FOLDER.iterdir()}, "amk rules --write docs/rules"
+
+
 def test_every_page_is_in_the_index_and_every_file_is_a_page() -> None:
     index = (FOLDER / "README.md").read_text()
     pages = {p.stem for p in FOLDER.glob("AMK*.md")}
