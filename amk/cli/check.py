@@ -1,4 +1,4 @@
-"""`amk check`: descriptor files come in, findings in one of four formats come out, all in one process.
+"""`amk check`: descriptor files come in, findings in one of four formats come out, all in one process; --fix repairs.
 
 What is hidden by --select or --ignore is not shown, but is still a fault: it keeps its exit code and never gets a
 certificate. (A warning that --strict would count is the exception: hidden, it does not count.)
@@ -9,12 +9,14 @@ from __future__ import annotations
 import os
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, cast
 
+from amk.cli.checked import Checked
 from amk.cli.inputs import Document, find_files, find_targets, read_document
 from amk.cli.output import clean, complain_line, say
-from amk.cli.render_report import FORMATS, Checked
+from amk.cli.render_report import FORMATS
 from amk.errors import DescriptorError, InputError, Refused
 from amk.harness.diagnostics import Diagnostic, Report
 
@@ -37,6 +39,9 @@ def add_check(parser: ArgumentParser, argv: Sequence[str]) -> None:
     parser.add_argument("--certify", action="store_true", help="prove bounds by Z3 too, and compare meaning")
     parser.add_argument("--prover", choices=("auto", "z3", "both"), default="auto")
     parser.add_argument("--strict", action="store_true", help="warnings count as findings")
+    change = parser.add_mutually_exclusive_group()
+    change.add_argument("--fix", action="store_true", help="make the safe repairs that help; - goes to standard output")
+    change.add_argument("--diff", action="store_true", help="show what --fix would change, and change nothing")
     parser.set_defaults(run=run_check)
 
 
@@ -44,12 +49,23 @@ def run_check(args: Namespace) -> int:
     """Checks every file on every target; the worst exit code."""
     shown = _codes(args.select), _codes(args.ignore)
     targets = find_targets(args.target)
-    results = [
-        r.filtered(*shown, strict=args.strict)
-        for r in check_documents(args.files, targets, prover=args.prover, certify=args.certify)
-    ]
-    say(FORMATS[args.format](results), end="")
+    how = "fix" if args.fix else "diff" if args.diff else ""
+    found = list(check_documents(args.files, targets, prover=args.prover, certify=args.certify, repairs=how))
+    results = [r.filtered(*shown, strict=args.strict) for r in found]
+    _show(results, FORMATS[args.format](results), args)
     return worst(r.code for r in results)
+
+
+def _show(results: Sequence[Checked], said: str, args: Namespace) -> None:
+    """The report; on standard error where standard output is for a repaired text or for a diff that can be applied."""
+    if args.fix and args.files == ["-"]:
+        say(results[0].document.text, end="")
+    elif args.diff and args.format == "text":
+        say("".join(r.diff for r in results), end="")
+    else:
+        say(said, end="")
+        return
+    complain_line(said.removesuffix("\n"))
 
 
 def worst(codes: Iterator[int] | Sequence[int]) -> int:
@@ -76,9 +92,17 @@ def _codes(values: Sequence[str]) -> tuple[str, ...]:
 
 
 def check_documents(
-    paths: Sequence[str], targets: Sequence[Target | None], *, prover: str = "auto", certify: bool = False
-) -> Iterator[Checked]:
-    """One result for each file and target, in order; a file that does not read is a result too."""
+    paths: Sequence[str], targets: Sequence[Target | None], *, prover: str = "auto", certify: bool = False,
+    repairs: str = "",
+) -> Iterator[Checked]:  # fmt: skip
+    """One result for each file and target, in order; a file that does not read is a result too.
+
+    `repairs` is "fix" to make those that help, "diff" to say what they would change.
+    """
+    if repairs == "fix":
+        from amk.cli.fix import refuse_mixture
+
+        refuse_mixture(paths)
     for path in find_files(paths):
         try:
             document = read_document(path)
@@ -93,8 +117,31 @@ def check_documents(
         except Exception as fault:  # one file that breaks the reader must not hide what the others have
             yield _our_fault(document, "", fault)
             continue
+        if repairs:
+            yield from _repaired(document, targets, prover, certify, write=repairs == "fix")
+            continue
         for target in targets:
             yield _check_one(document, kernel, target, prover, certify)
+
+
+def _repaired(
+    d: Document, targets: Sequence[Target | None], prover: str, certify: bool, *, write: bool
+) -> Iterator[Checked]:
+    from amk.cli.fix import repair
+
+    try:
+        done = repair(d, targets, cast("ProverChoice", prover), write=write)
+    except (DescriptorError, InputError):  # what keeps the file from being checked, a plain check says in its own way
+        yield from (_check_one(d, d.kernel, target, prover, certify) for target in targets)
+        return
+    except Exception as fault:
+        yield _our_fault(d, d.kernel.target, fault)
+        return
+    for n, (target, report) in enumerate(zip(targets, done.reports, strict=True)):
+        r = Checked(done.document, report, 2 if done.failed else _code(report), refused=done.failed)
+        if certify and not done.failed:
+            r = _check_one(done.document, done.document.kernel, target, prover, certify)
+        yield replace(r, repairs=done.repairs, diff=done.diff) if n == 0 else r
 
 
 def _check_one(d: Document, kernel: KernelDescriptor, target: Target | None, prover: str, certify: bool) -> Checked:
@@ -112,7 +159,15 @@ def _check(d: Document, kernel: KernelDescriptor, target: Target | None, prover:
     from amk.harness.check import check
 
     report = check(kernel, target, prover=cast("ProverChoice", prover))
-    return Checked(d, report, _code(report))
+    return Checked(d, _with_fixes(kernel, report, target), _code(report))
+
+
+def _with_fixes(kernel: KernelDescriptor, report: Report, target: Target | None) -> Report:
+    if not report.diagnostics:
+        return report
+    from amk.harness.proposed import proposed
+
+    return proposed(kernel, report, target)
 
 
 def _code(report: Report) -> int:
@@ -129,8 +184,9 @@ def _certify(d: Document, kernel: KernelDescriptor, target: Target | None) -> Ch
         if fault.report is None:
             raise
         report = fault.report
-        return Checked(d, report, _code(report) or fault.exit_code, refused=fault.message)
-    report = certificate.report
+        fixed = _with_fixes(kernel, report, target)
+        return Checked(d, fixed, _code(report) or fault.exit_code, refused=fault.message)
+    report = _with_fixes(kernel, certificate.report, target)
     return Checked(d, report, _code(report), certificate=certificate.digest, meaning=certificate.meaning)
 
 

@@ -76,7 +76,7 @@ def _check(folder: Path) -> tuple[str, int, Any]:
     """The good kernel passes, and the one without a barrier does not: 1 if either goes the other way."""
     from amk.cli.check import check_documents
     from amk.cli.make import write_file
-    from amk.cli.render_report import text
+    from amk.cli.render_text import text
 
     _make_folder(folder)
     good, broken = folder / "gemm.amk.json", folder / "broken.amk.json"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from amk.errors import DescriptorError, InputError
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["SUFFIX", "Document", "find_files", "find_targets", "read_document", "read_kernel"]
 
 SUFFIX = ".amk.json"
+_BODY = r'(?s)"(?:body|roles)"\s*:.*(?=\})'
+_LEFT_OUT = r',\s*"at"\s*:\s*"[^"]*"(?=\s*\})'
 
 
 @dataclass(frozen=True)
@@ -28,16 +31,35 @@ class Document:
     path: str
     data: bytes
 
-    @property
+    @cached_property
     def kernel(self) -> KernelDescriptor:
         """The kernel in it; DescriptorError with line and column if it does not read."""
         from amk.dsl.kernel import KernelDescriptor
 
         return KernelDescriptor.from_json(self.data, name=self.path)
 
-    @property
+    @cached_property
     def text(self) -> str:
         return self.data.decode("utf-8", "replace")
+
+    def value(self, pointer: str) -> Any:
+        """The JSON value at a pointer; None where there is none."""
+        found = self._value
+        try:
+            for part in pointer.split("/")[1:]:
+                found = found[int(part) if isinstance(found, list) else part]
+        except (ValueError, KeyError, IndexError, TypeError):
+            return None
+        return found
+
+    @cached_property
+    def _value(self) -> Any:
+        import json
+
+        try:
+            return json.loads(self.text)
+        except (ValueError, RecursionError):
+            return None
 
     @cached_property
     def lines(self) -> list[str]:
@@ -46,6 +68,32 @@ class Document:
     def place(self, pointer: str) -> tuple[int, int]:
         """Line and column of a JSON pointer, from 1."""
         return self._locator(pointer)
+
+    def place_of(self, offset: int) -> tuple[int, int]:
+        """Line and column of a character."""
+        return self._locator.place(offset)
+
+    def region(self, pointer: str) -> tuple[int, int, int, int]:
+        """Line and column where the value at a pointer begins and, exclusively, where it ends.
+
+        Of a statement with a body, and of the whole file, only the first line.
+        """
+        start, end = self._locator.span(pointer)
+        line, column = self._locator.place(start)
+        last, until = self._locator.place(end)
+        if last > line and (not pointer or '"body"' in self.text[start:end]):
+            last, until = line, len(self.lines[line - 1]) + 1
+        return line, column, last, until
+
+    def snippet(self, pointer: str) -> str:
+        """The value at a pointer as it stands in the file, on one line without bodies and places; '' for all of it."""
+        if not pointer or not self._locator.exact(pointer):
+            return ""
+        start, end = self._locator.span(pointer)
+        text = re.sub(_LEFT_OUT, "", re.sub(_BODY, "…", self.text[start:end], count=1))
+        text = " ".join(text.split()).replace("{ ", "{").replace(" }", "}").replace("[ ", "[").replace(" ]", "]")
+        name = pointer.rpartition("/")[2]
+        return ("" if name.isdigit() else f'"{name}": ') + text
 
     @cached_property
     def _locator(self) -> Locator:

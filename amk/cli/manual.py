@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from amk.cli.output import clean, paint, say, say_json, table
+from amk.errors import InputError
 
 if TYPE_CHECKING:
     from amk.dsl.describe import AccessFact, RoleFact, Summary
+    from amk.dsl.kernel import KernelDescriptor
     from amk.dsl.target import Target
 
 __all__ = ["add_describe", "add_explain", "add_rules", "add_schema", "add_targets"]
@@ -19,6 +21,7 @@ def add_describe(parser: ArgumentParser, argv: Sequence[str]) -> None:
     """The options of `amk describe`."""
     parser.add_argument("file", metavar="FILE")
     parser.add_argument("--target", action="append", default=[], help="GPU or architecture (default: the descriptor's)")
+    parser.add_argument("--builder", action="store_true", help="the Python that builds it, instead")
     parser.add_argument("--json", action="store_true")
     parser.set_defaults(run=run_describe)
 
@@ -30,11 +33,24 @@ def run_describe(args: Namespace) -> int:
     from amk.dsl.target import Target
 
     kernel = read_kernel(args.file)
+    if args.builder:
+        return _as_builder(kernel, as_json=args.json)
     found = [summary(kernel, t or Target.find(kernel.target)) for t in find_targets(args.target)]
     if args.json:
         say_json([s.to_dict() for s in found] if len(found) > 1 else found[0].to_dict())
     else:
         say("\n\n".join(map(_described, found)))
+    return 0
+
+
+def _as_builder(kernel: KernelDescriptor, *, as_json: bool) -> int:
+    from amk.dsl.builder_text import Unprintable, builder_code
+
+    try:
+        code = builder_code(kernel)
+    except Unprintable as e:
+        raise InputError(f"the builder has no method for {e}", hint="read the descriptor itself") from None
+    say_json({"name": kernel.name, "builder": code}) if as_json else say(code, end="")
     return 0
 
 

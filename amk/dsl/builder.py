@@ -22,7 +22,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from amk.dsl.expr import Elem, Expr, ExprLike, Var, as_expr
-from amk.dsl.kernel import KernelDescriptor, Origin
+from amk.dsl.kernel import KernelDescriptor, Origin, Suppression, walk
 from amk.dsl.layout import Layout
 from amk.dsl.nodes import (
     Arrive,
@@ -108,6 +108,7 @@ class KernelBuilder:
         self._stack: list[list[Statement]] = [[]]
         self._roles: list[list[Role]] = []
         self._used: dict[str, int] = {}
+        self._meant: list[tuple[str, str, str | list[Statement]]] = []
 
     # -- declarations -----------------------------------------------------------------------------------------------
     def size(self, name: str, *, min: int = 1, max: int = 2**31 - 2**16, multiple_of: int = 1) -> Expr:
@@ -290,6 +291,26 @@ class KernelBuilder:
         )
         self._stack[-1].append(node)
 
+    # -- warnings that are meant ------------------------------------------------------------------------------------
+    def suppress(self, code: str, reason: str, pointer: str = "") -> None:
+        """Says that a warning of the whole kernel, or of one statement or declaration of it, is meant, and why."""
+        self._meant.append((code, reason, pointer))
+
+    @contextmanager
+    def suppressed(self, code: str, reason: str) -> Iterator[None]:
+        """Says that a warning about the statements inside is meant, and why."""
+        body, start = self._stack[-1], len(self._stack[-1])
+        yield
+        self._meant.append((code, reason, body[start:]))
+
+    def _suppressions(self) -> tuple[Suppression, ...]:
+        places = {id(s): pointer for pointer, s in walk(tuple(self._stack[0]))}
+        found: list[Suppression] = []
+        for code, reason, where in self._meant:
+            pointers = [where] if isinstance(where, str) else [places[id(s)] for s in where]
+            found += [_make(Suppression, code=code, reason=reason, pointer=p) for p in pointers]
+        return tuple(found)
+
     # -- the end ----------------------------------------------------------------------------------------------------
     def finish(self, *, grid: Sequence[ExprLike], origin: Origin | None = None) -> KernelDescriptor:
         """The frozen descriptor."""
@@ -298,6 +319,7 @@ class KernelBuilder:
             min_blocks=self.min_blocks, spill_bytes=self.spill_bytes, grid=tuple(map(as_expr, grid)),
             params=tuple(self._params), maps=tuple(self._maps), buffers=tuple(self._buffers),
             barriers=tuple(self._barriers), body=tuple(self._stack[0]), origin=origin,
+            suppress=self._suppressions(),
         )  # fmt: skip
         return made
 

@@ -6,12 +6,13 @@ look into their functions again for every field: a third of what the nodes cost 
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
 from amk.dsl.expr import Elem, Expr, as_expr
 from amk.dsl.names import check_name
 
-__all__ = ["Ex", "Extent", "Flag", "Int64", "Name", "Place", "Ref", "Width", "whole"]
+__all__ = ["Code", "Ex", "Extent", "Flag", "Int64", "Name", "Place", "Pointer", "Reason", "Ref", "Width", "whole"]
 
 
 def _term(value: Any) -> Expr:
@@ -49,8 +50,33 @@ _TEXT = {"anyOf": [{"type": "string", "maxLength": 65536}, {"type": "number"}, {
 Ex = Annotated[Any, _Read(_function(_term), {**_TEXT, "description": "an expression, such as 'by*128 + ty*8 + i'"})]
 _ELEMENT = {"type": "string", "maxLength": 65536, "description": "an element, such as 'a[i, j]'"}
 Ref = Annotated[Any, _Read(_function(_operand), _ELEMENT)]
-_NAME = {"type": "function-after", "function": {"type": "no-info", "function": check_name}, "schema": {"type": "str"}}
-Name = Annotated[str, _Read(_NAME, {"type": "string", "maxLength": 64, "pattern": "^[A-Za-z_][A-Za-z0-9_]*$"})]
+
+
+def _text(f: Any, **shown: Any) -> _Read:
+    """A string that a function looks at: it returns the string, or says what is wrong with it."""
+    core = {"type": "function-after", "function": {"type": "no-info", "function": f}, "schema": {"type": "str"}}
+    return _Read(core, {"type": "string", **shown})
+
+
+Name = Annotated[str, _text(check_name, maxLength=64, pattern="^[A-Za-z_][A-Za-z0-9_]*$")]
+
+
+def _matching(pattern: str, limit: int, complaint: str) -> _Read:
+    found = re.compile(pattern)
+
+    def look(value: str) -> str:
+        if len(value) > limit or found.search(value) is None:
+            raise ValueError(complaint)
+        return value
+
+    return _text(look, maxLength=limit, pattern=pattern)
+
+
+Code = Annotated[str, _matching("^AMK[0-9]{3}$", 6, "a rule's code is AMK and three digits, such as AMK501")]
+Reason = Annotated[
+    str, _matching(r"\S", 1024, "a suppression says why, in 1 to 1024 characters that are not all blank")
+]
+Pointer = Annotated[str, _matching("^(/[^/]+)*$", 1024, "a JSON pointer, such as /body/3 or /buffers/0")]
 
 
 def whole(low: int, high: int) -> _Read:

@@ -10,7 +10,7 @@ import errno
 import os
 import stat
 
-__all__ = ["read_bytes", "write_bytes"]
+__all__ = ["read_bytes", "replace_bytes", "write_bytes"]
 
 _NOW = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # Windows has the second alone, and no such pipes
 _CHUNK = 65536
@@ -52,3 +52,38 @@ def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
     with os.fdopen(handle, "wb") as file:
         _wait_from_here(handle)
         file.write(data)
+
+
+def replace_bytes(path: str | os.PathLike[str], data: bytes) -> None:
+    """Writes the file whole: whoever reads it, and whatever happens meanwhile, it is the old one or the new one.
+
+    A link is followed, permissions stay. What is no regular file cannot be replaced (ValueError).
+    """
+    import tempfile
+
+    place = os.path.realpath(path)
+    try:
+        mode = os.stat(place).st_mode
+    except FileNotFoundError:
+        mode = stat.S_IFREG | (0o666 & ~_umask())
+    if not stat.S_ISREG(mode):
+        raise ValueError("it is no regular file, and only such a file can be replaced")
+    handle, aside = tempfile.mkstemp(dir=os.path.dirname(place), prefix=".amk-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(aside, stat.S_IMODE(mode))
+        os.replace(aside, place)
+    except BaseException:
+        if os.path.exists(aside):
+            os.unlink(aside)
+        raise
+
+
+def _umask() -> int:
+    """The permissions that new files of this process lack (it can only be read by setting it)."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask

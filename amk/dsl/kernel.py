@@ -15,13 +15,15 @@ from typing import Annotated, Any, Literal, NoReturn
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from amk.dsl.expr import Const, Elem, Expr, ExprError, subst
-from amk.dsl.fields import Ex, Name, whole
+from amk.dsl.fields import Code, Ex, Name, Pointer, Reason, whole
 from amk.dsl.layout import extent, offset
 from amk.dsl.nodes import Barrier, Buffer, Node, Param, Statement, Stmt, TensorMap
 from amk.dsl.types import nbytes
 from amk.errors import DescriptorError
 
-__all__ = ["FORMAT", "Declaration", "KernelDescriptor", "Origin", "children", "expressions", "load", "walk"]
+__all__ = [
+    "FORMAT", "Declaration", "KernelDescriptor", "Origin", "Suppression", "children", "expressions", "load", "walk",
+]  # fmt: skip
 
 FORMAT = 1
 Declaration = Param | TensorMap | Buffer | Barrier
@@ -37,6 +39,18 @@ class Origin(BaseModel):
     problem: dict[str, Any] = {}
     schedule: dict[str, Any] = {}
     reasons: dict[str, Short] = {}
+
+
+class Suppression(BaseModel):
+    """A warning that the author has looked at and means, with the reason. Shown as such; no part of the hash.
+
+    `pointer` is the statement or declaration that it is about, with all below it; without one it is the whole kernel.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    code: Code
+    reason: Reason
+    pointer: Pointer = ""
 
 
 class KernelDescriptor(Node):
@@ -55,6 +69,7 @@ class KernelDescriptor(Node):
     buffers: tuple[Buffer, ...] = ()
     barriers: tuple[Barrier, ...] = ()
     body: tuple[Stmt, ...] = ()
+    suppress: tuple[Suppression, ...] = ()
     origin: Origin | None = None
 
     # -- names ------------------------------------------------------------------------------------------------------
@@ -84,6 +99,12 @@ class KernelDescriptor(Node):
         """The declaration of a name; a view stands for the buffer it views."""
         view = self.views.get(name)
         return self.declarations.get(view.buffer if view is not None else name)
+
+    def pointer_of(self, name: str) -> str:
+        """The JSON pointer of a declared parameter or buffer ('' for any other name)."""
+        named = [f"/params/{i}" for i, p in enumerate(self.params) if p.name == name]
+        named += [f"/buffers/{i}" for i, b in enumerate(self.buffers) if b.name == name]
+        return named[0] if named else ""
 
     def space(self, ref: Elem) -> str:
         """global, shared, register or '' for an undeclared name."""
@@ -161,7 +182,7 @@ class KernelDescriptor(Node):
 
     @cached_property
     def hash(self) -> str:
-        """Hex digest of everything but places and origin; equal in every process."""
+        """Hex digest of everything but places, suppressions and origin; equal in every process."""
         text = json.dumps(self.to_dict(places=False), sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -255,6 +276,9 @@ def inline(e: Expr, lets: dict[str, Expr]) -> Expr:
 
 
 # ---------------------------------------------------------------------------------------------------------------- JSON
+_UNHASHED = frozenset(("at", "origin", "suppress"))  # what is shown, and neither proved nor printed
+
+
 def _dump(node: BaseModel, places: bool) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for name, default in _fields(type(node)):
@@ -262,7 +286,7 @@ def _dump(node: BaseModel, places: bool) -> dict[str, Any]:
         if name == "kind":
             out[name] = value
         elif not (value is default or (type(value) is type(default) and value == default)) and (
-            places or name not in ("at", "origin")
+            places or name not in _UNHASHED
         ):
             out[name] = _plain(value, places)
     return out

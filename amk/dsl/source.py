@@ -163,10 +163,26 @@ class Locator:
 
     def __call__(self, pointer: str) -> tuple[int, int]:
         """Line and column of the value at `pointer`, or of its nearest ancestor that exists."""
+        return self.place(self.span(pointer)[0])
+
+    def span(self, pointer: str) -> tuple[int, int]:
+        """Where the value at `pointer`, or its nearest ancestor, begins and ends, in characters from 0."""
         places = self._map()
         while pointer and pointer not in places:
             pointer = pointer.rpartition("/")[0]
-        offset = places.get(pointer, 0)
+        start = places.get(pointer, 0)
+        try:
+            return start, json.JSONDecoder().raw_decode(self._text, start)[1]
+        except (ValueError, RecursionError):  # of a text that does not read
+            return start, start
+
+    def exact(self, pointer: str) -> bool:
+        """Whether there is a value at `pointer` itself."""
+        return pointer in self._map()
+
+    def place(self, offset: int) -> tuple[int, int]:
+        """Line and column of a character."""
+        self._map()
         line = bisect_right(self._lines, offset)
         return line, offset - self._lines[line - 1] + 1
 

@@ -87,23 +87,12 @@ def loads(text: str | bytes, *, name: str = "<input>") -> Target:
 
 def save(target: Target, path: str | os.PathLike[str]) -> None:
     """Writes a target file; a reader never sees half of one."""
+    from amk.dsl.files import replace_bytes
+
     place = os.fspath(path)
     try:
-        _write_whole(place, target.dumps())
-    except OSError as error:
-        message = f"cannot write {escape(place, 300)}: {error.strerror}"
+        replace_bytes(place, target.dumps().encode())
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        message = f"cannot write {escape(place, 300)}: {why}"
         raise EnvironmentProblem(message, hint="choose a folder that exists and can be written") from None
-
-
-def _write_whole(place: str, text: str) -> None:
-    import tempfile
-
-    handle, aside = tempfile.mkstemp(dir=os.path.dirname(place) or ".", prefix=".amk-")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        os.replace(aside, place)
-    except BaseException:
-        if os.path.exists(aside):
-            os.unlink(aside)
-        raise

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from amk.dsl.expr import Const, Elem, Expr, apply
+from amk.dsl.expr import Apply, Const, Elem, Expr, apply
 from amk.dsl.instructions import Operand
 from amk.dsl.layout import Strided, Swizzle, linear, strides
 from amk.dsl.nodes import Buffer, Call, Param, TensorMap
@@ -13,7 +14,7 @@ from amk.dsl.types import nbytes
 from amk.harness.bounds import Finding, Prover, minus
 from amk.harness.shared_use import box_alignment
 
-__all__ = ["Access", "check_access", "check_box", "check_strides", "check_tile"]
+__all__ = ["Access", "check_access", "check_box", "check_strides", "check_tile", "dimensions", "inside"]
 
 
 class Access(NamedTuple):
@@ -40,22 +41,35 @@ def check_access(p: Prover, a: Access) -> None:
 
 
 def _bounds(p: Prover, a: Access, code: str, shape: tuple[Expr, ...]) -> None:
-    for n, (i, size) in enumerate(zip(a.full.index, shape, strict=True)):
-        width = a.width if n == len(shape) - 1 else 1
+    for n, (i, size, width) in enumerate(dimensions(a.full.index, shape, a.width)):
         if isinstance(i, Const) and isinstance(size, Const) and 0 <= i.value <= size.value - width:
             continue
         index, extent = p.inline(i), p.inline(size)
         place = f"{a.what} {a.ref}, dimension {n}"
-        p.require(
-            code, a.at, index, f"{place}: {i} >= 0", f"{place}: index {i} can be negative", f"guard with `{i} >= 0`"
-        )
-        end = f"{i} + {width}" if width > 1 else str(i)
-        relation = "<=" if width > 1 else "<"
-        message = f"{place}: {end} can {'exceed' if width > 1 else 'reach'} the size {size}"
-        goal = minus(extent, index, width)
-        p.require(
-            code, a.at, goal, f"{place}: {end} {relation} {size}", message, f"guard with `{end} {relation} {size}`"
-        )
+        low, high = inside(i, size, width)
+        p.require(code, a.at, index, f"{place}: {low}", f"{place}: index {i} can be negative", _way_in(a, i, size, low))
+        message = f"{place}: {i + (width if width > 1 else 0)} can {'exceed' if width > 1 else 'reach'} the size {size}"
+        hint = _way_in(a, i, size, high)
+        p.require(code, a.at, minus(extent, index, width), f"{place}: {high}", message, hint)
+
+
+def dimensions(index: tuple[Expr, ...], shape: tuple[Expr, ...], width: int) -> Iterator[tuple[Expr, Expr, int]]:
+    """Index, extent and elements of an access in each dimension: one, but for the last."""
+    for n, (i, size) in enumerate(zip(index, shape, strict=True)):
+        yield i, size, width if n == len(shape) - 1 else 1
+
+
+def inside(i: Expr, size: Expr, width: int) -> tuple[Expr, Expr]:
+    """What has to hold for `width` elements at an index to lie in a dimension: not below it, not beyond it."""
+    return Apply(">=", (i, Const(0))), Apply("<=", (i + width, size)) if width > 1 else Apply("<", (i, size))
+
+
+def _way_in(a: Access, i: Expr, size: Expr, condition: Expr) -> str:
+    """What to do about an index: a guard, or where no guard can help, another index or a larger array."""
+    if isinstance(i, Const) and isinstance(size, Const):
+        last = int(size.value) - 1
+        return f"an index of {a.full.buffer} here is at most {last}; use a smaller one or declare more elements"
+    return f"guard it with `{condition}`"
 
 
 # ------------------------------------------------------------------------------------------------------------ alignment
@@ -155,4 +169,5 @@ def check_strides(p: Prover, d: Param) -> None:
     text = " + ".join(f"({n} - 1)*{s}" for n, s in zip(d.shape, p.context.kernel.strides_of(d), strict=True))
     message = f"the largest offset of {d.name}, {text} = {most}, exceeds 2147483647 in 32 bits"
     hint = f"give {d.name} offsets='i64', or assume a smaller product of its sizes"
-    p.require("AMK204", "", minus(Const(2**31 - 1), far), f"offsets of {d.name} fit i32", message, hint)
+    here = p.context.kernel.pointer_of(d.name)
+    p.require("AMK204", here, minus(Const(2**31 - 1), far), f"offsets of {d.name} fit i32", message, hint)

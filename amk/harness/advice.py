@@ -232,8 +232,8 @@ def unused_padding(ctx: Context) -> Iterator[Fault]:
         b = p.kernel.find(name)
         if isinstance(b, Buffer) and len(b.shape) > 1 and 0 < n < b.shape[-1]:
             message = f"'{name}' declares rows of {b.shape[-1]} elements, and no index goes beyond {n}"
-            hint = f"declare {n}, and Padded for a pitch"
-            yield Fault("AMK506", "", message, {"declared": b.shape[-1], "used": n}, (), hint)
+            hint = f"declare rows of {n}, and the layout padded by {b.shape[-1] - n} if the pitch is meant"
+            yield Fault("AMK506", ctx.kernel.pointer_of(name), message, {"declared": b.shape[-1], "used": n}, (), hint)
 
 
 def _last(p: Program, tables: Tables, s: Shared) -> int:

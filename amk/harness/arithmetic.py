@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from amk.dsl.expr import Apply, Const, Expr, Var, apply, has_elements, names, negate, parts, subst
+from amk.dsl.expr import Apply, Const, Elem, Expr, Var, apply, has_elements, names, negate, parts, subst, subterms
 from amk.dsl.infer import infer, variable_types
 from amk.harness.bounds import Prover, minus
 from amk.harness.intervals import of_dtype
@@ -92,8 +92,9 @@ class Arithmetic:
         self._sign(a, f"{e.args[0]} in {e} can be negative", f"{e.args[0]} >= 0", at)
 
     def _sign(self, goal: Expr, message: str, claim: str, at: str) -> None:
-        hint = "C and mathematics agree on //, % and shifts only for such operands; clamp with max or select"
-        self.p.require("AMK208", at, goal, claim, message, hint)
+        operand, relation, bound = claim.rpartition(" >= ") if " >= " in claim else claim.rpartition(" <= ")
+        clamped = f"{'max' if '>' in relation else 'min'}({operand}, {bound})"
+        self.p.require("AMK208", at, goal, claim, message, f"guard it with `{claim}`, or clamp it: {clamped}")
 
     def _fits(self, e: Apply, at: str, sums: Sums) -> None:
         inlined = self.p.inline(e.args[0] if e.op in ("i32", "u32") else e)
@@ -116,7 +117,8 @@ class Arithmetic:
             self._safe.add(inlined)
             self.p.note("AMK204", at, f"{e} fits {dtype}")
             return
-        hint = "compute it in 64 bits, as in i64(x) * y, or lower the max of a size"
+        leaf = next((x for x in subterms(e) if isinstance(x, (Var, Elem))), e)
+        hint = f"compute it in 64 bits, as in i64({leaf}), or lower the max of a size in it"
         message = f"{e} does not fit {dtype} for all sizes (up to {b})" if b < 1 << 100 else f"{e} may leave {dtype}"
         ok = self.p.require("AMK204", at, minus(Const(hi), inlined), f"{e} <= {hi}", message, hint)
         if ok:

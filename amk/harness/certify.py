@@ -63,7 +63,8 @@ def certify(
     place = made_for(kernel, target)
     report = check(kernel, place, prover="z3")
     if report.ok and reference is not None and (wrong := reference(kernel)) is not None:
-        fault = Diagnostic("AMK403", "wrong result", "error", wrong)
+        hint = "compare the array and the sizes that are named with the operator's definition"
+        fault = Diagnostic("AMK403", "wrong result", "error", wrong, hint=hint)
         report = report._replace(diagnostics=(*report.diagnostics, fault))
     if not report.ok:
         raise _refusal(report)

@@ -11,6 +11,7 @@ from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.target import Target
 from amk.harness.context import Context, ProverChoice
 from amk.harness.diagnostics import UNUSABLE, Diagnostic, Report
+from amk.harness.suppressions import settled
 
 __all__ = ["check", "made_for"]
 
@@ -20,12 +21,12 @@ def check(kernel: KernelDescriptor, target: Target | str | None = None, *, prove
     start = time.perf_counter()
     k = Context(kernel, made_for(kernel, target), prover)
     found = _run(k)
-    confirmed = tuple(_replayed(kernel, d) for d in found)
+    stands, meant = settled(kernel, (_replayed(kernel, d) for d in found))
     usable = _stage(found) == "all"
     facts = k.bounds.facts if usable else ()
     proofs = tuple(k.bounds.obligations if usable else ()) + tuple(k.obligations)
     spent = (time.perf_counter() - start) * 1000
-    return Report(kernel.name, kernel.hash, k.target.name, confirmed, proofs, facts, spent)
+    return Report(kernel.name, kernel.hash, k.target.name, stands, proofs, facts, spent, meant)
 
 
 def made_for(kernel: KernelDescriptor, target: Target | str | None) -> Target:
@@ -56,7 +57,11 @@ def _rules(k: Context) -> list[Diagnostic]:
     domain = [d for r in RULES if r.code == "AMK009" for d in r().check(k)]
     if domain:  # nothing satisfies it, so everything would hold in it
         return found + domain
-    return found + [d for r in RULES if r.code > "AMK009" for d in r().check(k)] + _own_faults(k)
+    k.found = found + [d for r in RULES if r.code > "AMK009" and r.code not in _LAST for d in r().check(k)]
+    return k.found + [d for r in RULES if r.code in _LAST for d in r().check(k)] + _own_faults(k)
+
+
+_LAST = ("AMK091",)  # looks at what all others found
 
 
 def _stage(found: list[Diagnostic]) -> str:
@@ -66,17 +71,27 @@ def _stage(found: list[Diagnostic]) -> str:
 
 def _own_faults(k: Context) -> list[Diagnostic]:
     return [
-        Diagnostic("AMK901", "provers disagree", f.severity, f.message, f.pointer, counterexample=f.counterexample)
+        Diagnostic(
+            "AMK901",
+            "provers disagree",
+            f.severity,
+            f.message,
+            f.pointer,
+            counterexample=f.counterexample,
+            hint="send the descriptor to the authors of amk: one of its provers is wrong",
+        )
         for f in k.bounds.of("AMK901")
     ]
 
 
 def _replayed(kernel: KernelDescriptor, d: Diagnostic) -> Diagnostic:
-    """The finding, confirmed where the interpreter shows the same fault at the same values."""
+    """The finding with its byte, confirmed where the interpreter shows the same fault at the same values."""
     if not d.counterexample or d.severity != "error":
         return d
+    from amk.harness.address import located
+
     try:
         from amk.harness.interpret import confirm
     except ImportError:
-        return d
-    return d._replace(confirmed=bool(confirm(kernel, d.counterexample, d.code)))
+        return located(kernel, d)
+    return located(kernel, d._replace(confirmed=bool(confirm(kernel, d.counterexample, d.code))))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from amk.dsl.kernel import KernelDescriptor, walk
 from amk.dsl.nodes import Statement
 from amk.dsl.target import Target
-from amk.harness.diagnostics import Obligation
+from amk.harness.diagnostics import Diagnostic, Obligation
 
 if TYPE_CHECKING:
     from amk.harness.advice import Warp
@@ -25,12 +25,16 @@ ProverChoice = Literal["auto", "z3", "both"]
 
 @dataclass
 class Context:
-    """A kernel, a target, and how bounds are to be proved (`z3`: every obligation again by Z3; `both`: compared)."""
+    """A kernel, a target, and how bounds are to be proved (`z3`: every obligation again by Z3; `both`: compared).
+
+    `found` is what all other rules said, once they have: AMK091 looks at it.
+    """
 
     kernel: KernelDescriptor
     target: Target
     prover: ProverChoice = "auto"
     obligations: list[Obligation] = field(default_factory=list)
+    found: list[Diagnostic] = field(default_factory=list)
 
     @cached_property
     def statements(self) -> dict[str, Statement]:

@@ -93,7 +93,9 @@ def _tensor(p: Program, tensor: Param, sites: list[Site], result: CoverageResult
 
     written = [s for s in sites if s.mode != "r"]
     if not written:
-        result.faults.append(Fault("AMK401", "", f"'{tensor.name}' is declared {tensor.access} and never written"))
+        hint = f"store to {tensor.name}, or declare access='read', or remove it"
+        message = f"'{tensor.name}' is declared {tensor.access} and never written"
+        result.faults.append(Fault("AMK401", p.kernel.pointer_of(tensor.name), message, hint=hint))
         return
     place, claim = written[0].pointer, f"every element of '{tensor.name}' is written exactly once"
     try:

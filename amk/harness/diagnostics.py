@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-__all__ = ["Diagnostic", "Obligation", "Related", "Report", "Severity"]
+if TYPE_CHECKING:
+    from amk.dsl.patch import Edit
+
+__all__ = ["Diagnostic", "Fix", "Obligation", "Related", "Report", "Severity", "WaitsFor"]
 
 Severity = Literal["error", "undecided", "warning"]
 Prover = Literal["affine", "z3", "enumeration", "structure", "interpreter"]
@@ -20,12 +23,59 @@ class Related(NamedTuple):
     note: str
     at: str | None = None
 
+    def to_dict(self) -> dict[str, Any]:
+        """JSON data."""
+        return {"pointer": self.pointer, "note": self.note, **({"at": self.at} if self.at else {})}
+
+
+class WaitsFor(NamedTuple):
+    """One step of a deadlock: somebody waits for what only somebody else, who waits too, could bring about.
+
+    `who` waits at the statement `pointer` (written at `at`) for `what`, which `held_by` would have to do: in words, as
+    in "warps 4 to 7", "phase 0 of full[1]", "warp 0". The steps of a cycle stand in order: each `held_by` is the next
+    one's `who`, and the last one's is the first one's.
+    """
+
+    who: str
+    what: str
+    held_by: str
+    pointer: str = ""
+    at: str | None = None
+
+    @property
+    def sentence(self) -> str:
+        """The step in words."""
+        return f"{self.who}: waiting for {self.what}, held by {self.held_by}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON data."""
+        out = {"who": self.who, "waits_for": self.what, "held_by": self.held_by, "pointer": self.pointer}
+        return {**out, **({"at": self.at} if self.at else {})}
+
+
+class Fix(NamedTuple):
+    """A repair that a program can make: edits of the descriptor, one after the other.
+
+    `safe` says that the edits change nothing that was right: what the kernel computes where it had no fault, which
+    arguments it takes. Whether the finding is gone afterwards, another check says (`amk.harness.mend`).
+    """
+
+    title: str
+    edits: tuple[Edit, ...]
+    safe: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON data; `patch` is a JSON Patch (RFC 6902)."""
+        return {"title": self.title, "safe": self.safe, "patch": [e.to_dict() for e in self.edits]}
+
 
 class Diagnostic(NamedTuple):
     """One finding.
 
     `pointer` is the JSON pointer of the statement, `at` the place its author wrote it. `counterexample` maps names
-    (sizes, bx, t, loop variables, byte) to integers; `confirmed` says that the interpreter showed it.
+    (sizes, bx, t, loop variables, byte) to integers; `confirmed` says that the interpreter showed it. `cycle` is who
+    waits for whom in a deadlock, `fixes` are repairs, the best first, and `suppressed` is the reason that the kernel
+    gives for a warning that it means.
     """
 
     code: str
@@ -38,6 +88,9 @@ class Diagnostic(NamedTuple):
     counterexample: Mapping[str, int] = {}
     confirmed: bool = False
     hint: str = ""
+    cycle: tuple[WaitsFor, ...] = ()
+    fixes: tuple[Fix, ...] = ()
+    suppressed: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """JSON data; empty fields are left out."""
@@ -46,12 +99,20 @@ class Diagnostic(NamedTuple):
         if self.at:
             out["at"] = self.at
         if self.related:
-            out["related"] = [
-                {"pointer": r.pointer, "note": r.note, **({"at": r.at} if r.at else {})} for r in self.related
-            ]
+            out["related"] = [r.to_dict() for r in self.related]
+        if self.cycle:
+            out["cycle"] = [w.to_dict() for w in self.cycle]
         if self.counterexample:
             out |= {"counterexample": dict(self.counterexample), "confirmed": self.confirmed}
-        return out | ({"hint": self.hint} if self.hint else {})
+        if self.fixes:
+            out["fixes"] = [f.to_dict() for f in self.fixes]
+        return out | {k: v for k, v in (("hint", self.hint), ("suppressed", self.suppressed)) if v}
+
+    def __str__(self) -> str:
+        """One line: where, what, and what to do."""
+        place = self.at or self.pointer or "the kernel"
+        tried = f"; try: {self.hint}" if self.hint else ""
+        return f"{self.code} {self.title} ({self.severity}) at {place}: {self.message}{tried}"
 
 
 class Obligation(NamedTuple):
@@ -67,7 +128,7 @@ class Obligation(NamedTuple):
 
 
 class Report(NamedTuple):
-    """The outcome of a check of one kernel on one target."""
+    """The outcome of a check of one kernel on one target; `suppressed` are warnings that the kernel says it means."""
 
     kernel: str
     hash: str
@@ -76,6 +137,7 @@ class Report(NamedTuple):
     obligations: tuple[Obligation, ...] = ()
     facts: tuple[str, ...] = ()  # what the launcher has to check
     milliseconds: float = 0.0
+    suppressed: tuple[Diagnostic, ...] = ()
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
@@ -105,17 +167,27 @@ class Report(NamedTuple):
     def shown(self, select: Iterable[str] = (), ignore: Iterable[str] = ()) -> Report:
         """The report with only the selected codes (prefixes such as AMK3 count). What is hidden is still a fault."""
         chosen, dropped = tuple(select), tuple(ignore)
-        kept = tuple(
-            d for d in self.diagnostics
-            if (not chosen or d.code.startswith(chosen)) and not (dropped and d.code.startswith(dropped))
-        )  # fmt: skip
-        return self._replace(diagnostics=kept)
+
+        def kept(found: tuple[Diagnostic, ...]) -> tuple[Diagnostic, ...]:
+            wanted = (d for d in found if not chosen or d.code.startswith(chosen))
+            return tuple(d for d in wanted if not (dropped and d.code.startswith(dropped)))
+
+        return self._replace(diagnostics=kept(self.diagnostics), suppressed=kept(self.suppressed))
 
     def to_dict(self) -> dict[str, Any]:
         """JSON data."""
         return {
             "kernel": self.kernel, "hash": self.hash, "target": self.target, "ok": self.ok,
             "diagnostics": [d.to_dict() for d in self.diagnostics],
+            **({"suppressed": [d.to_dict() for d in self.suppressed]} if self.suppressed else {}),
             "obligations": [o.to_dict() for o in self.obligations],
             "facts": list(self.facts), "milliseconds": round(self.milliseconds, 3),
         }  # fmt: skip
+
+    def __str__(self) -> str:
+        """A line that says how it ended, then a line for each finding."""
+        said = "ok" if self.ok else "refused" if self.errors else "undecided"
+        errors, warnings = len(self.errors), len(self.warnings)
+        counts = f"{errors} error{'s' * (errors != 1)}, {len(self.undecided)} undecided, "
+        counts += f"{warnings} warning{'s' * (warnings != 1)}"
+        return "\n".join([f"{self.kernel} on {self.target}: {said}, {counts}", *map(str, self.diagnostics)])

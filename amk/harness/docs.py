@@ -1,4 +1,4 @@
-"""The manual of the rules: a rule's docstring comes in, its page comes out (`amk explain`, docs/rules/)."""
+"""The manual of the rules: a rule's docstring and examples come in, its page comes out (`amk explain`, docs/rules/)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from amk.dsl.files import write_bytes
 from amk.errors import EnvironmentProblem, InputError
 
-__all__ = ["FAMILIES", "explain", "page", "pages", "titles", "write"]
+__all__ = ["FAMILIES", "explain", "manual", "page", "pages", "titles", "write"]
 
 FAMILIES = {
     "AMK0": "form", "AMK1": "resources", "AMK2": "memory", "AMK3": "ordering", "AMK4": "meaning",
@@ -46,7 +46,7 @@ _OTHERS = {
         "Good:   send the file that standard error names.",
     ),
 }
-_SECTIONS = ("Why", "Proof", "Bad", "Good", "Source", "Where", "Limits")
+_SECTIONS = ("Why", "Proof", "Bad", "Good", "Fix", "Source", "Where", "Limits")
 
 
 def _rules() -> dict[str, Any]:
@@ -70,7 +70,17 @@ def pages() -> dict[str, str]:
 
 
 def page(code: str) -> str:
-    """The page of a code, as Markdown. KeyError for an unknown one."""
+    """The page of a code, as Markdown, with its examples. KeyError for an unknown one."""
+    rule = _rules().get(code)
+    if rule is None or not hasattr(rule, "bad"):
+        return manual(code)
+    from amk.harness.examples_page import examples
+
+    return manual(code) + "\n" + examples(rule)
+
+
+def manual(code: str) -> str:
+    """What a page says in words, as Markdown. KeyError for an unknown code."""
     title, severity = titles()[code]
     family = next((name for start, name in FAMILIES.items() if code.startswith(start)), "")
     head = f"# {code} {title}\n\n*{family}, {severity}*\n\n"
@@ -109,13 +119,20 @@ def explain(code: str) -> str:
         near = difflib.get_close_matches(code, titles(), 3, 0.6)
         raise InputError(f"there is no rule {code[:20]!r}", hint=f"amk explain {near[0]}" if near else "amk rules")
     title, severity = titles()[code]
-    return f"{code} {title} ({severity})\n\n{_docstring(code)}\n"
+    rule = _rules().get(code)
+    said = f"{code} {title} ({severity})\n\n{_docstring(code)}\n"
+    if rule is None or not hasattr(rule, "bad"):
+        return said
+    from amk.harness.examples_page import plain
+
+    return said + "\n" + plain(rule)
 
 
 def write(folder: Path) -> list[Path]:
     """Writes a page for every code and an index; returns what it wrote."""
-    rows = "\n".join(f"| [{c}]({c}.md) | {t} | {s} |" for c, (t, s) in titles().items())
-    index = f"# Rules\n\n| code | what | severity |\n|---|---|---|\n{rows}\n"
+    mended = {c: "--fix" if "\nFix:" in _docstring(c) else "" for c in titles()}
+    rows = "\n".join(f"| [{c}]({c}.md) | {t} | {s} | {mended[c]} |" for c, (t, s) in titles().items())
+    index = f"# Rules\n\n| code | what | severity | repaired by |\n|---|---|---|---|\n{rows}\n"
     files = {f"{code}.md": body for code, body in pages().items()} | {"README.md": index}
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -8,6 +8,7 @@ from amk.dsl.evaluate import function_of
 from amk.dsl.expr import Expr, names
 from amk.dsl.kernel import KernelDescriptor, walk
 from amk.dsl.nodes import Param, TensorMap
+from amk.harness.diagnostics import Severity
 
 if TYPE_CHECKING:
     from amk.harness.bounds import Prover
@@ -28,7 +29,10 @@ def check_domain(p: Prover) -> bool:
     for name, (lo, hi) in p.sizes.items():
         if lo > hi:
             message = f"no value of {name!r} lies in its range and is a multiple of its divisor"
-            p.findings.append(Finding("AMK009", "", message, hint="widen min, max or multiple_of"))
+            q = next(q for q in p.context.kernel.scalars if q.name == name)
+            up = -(-q.min // q.multiple_of) * q.multiple_of
+            hint = f"raise max of {name} to {up} or more, or lower multiple_of"
+            p.findings.append(Finding("AMK009", p.context.kernel.pointer_of(name), message, hint=hint))
     if p.findings:
         return False
     facts = assumptions(p.context.kernel)
@@ -38,7 +42,9 @@ def check_domain(p: Prover) -> bool:
         if status != "refuted":
             said = "no sizes satisfy" if status == "proved" else "not shown that any sizes satisfy"
             message = f"{said} the assumptions together: {'; '.join(map(str, terms))}"
-            p.findings.append(Finding("AMK009", facts[0][0], message, "error" if status == "proved" else "undecided"))
+            severity: Severity = "error" if status == "proved" else "undecided"
+            hint = "remove the assumption that contradicts the others, or widen the ranges of its sizes"
+            p.findings.append(Finding("AMK009", facts[0][0], message, severity, hint=hint))
             return False
     for f in terms:
         p.assume(f)

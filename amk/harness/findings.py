@@ -24,7 +24,7 @@ def findings(rule: Rule, k: Context, faults: Iterable[Fault]) -> Iterator[Diagno
 def unsupported(k: Context, faults: Iterable[Fault]) -> Iterator[Diagnostic]:
     """What an engine cannot decide is an error of its own: nothing is accepted that was not checked."""
     for f in faults:
-        hint = f.hint or "see the fragment of the ordering check in the manual of AMK301"
+        hint = f.hint or "write it without this; docs/soundness.md lists what is checked"
         at = _at(k, f.pointer)
         yield Diagnostic("AMK008", "unsupported", "error", f.message, f.pointer, at, (), f.counterexample, False, hint)
 

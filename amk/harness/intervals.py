@@ -44,7 +44,7 @@ def combine(op: str, a: tuple[Interval, ...]) -> Interval:
     if op in ("i32", "i64", "u32"):
         return of_dtype(op)
     if op in ("//", "cdiv", "%"):
-        return _divided(op, a[0], a[1]) if a[1][0] >= 1 else WIDE
+        return _divided(op, a[0], a[1]) if min(a[1]) >= 1 else WIDE  # both ends: of an empty range, AMK009 tells
     return _bitwise(op, a[0], a[1]) if op in ("&", "|", "^", "<<", ">>") else WIDE
 
 

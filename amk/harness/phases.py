@@ -31,7 +31,8 @@ class Signal(NamedTuple):
 
     def fault(self, code: str, message: str, hint: str = "", related: tuple[Second, ...] = ()) -> Fault:
         first = (self.active & -self.active).bit_length() - 1
-        return Fault(code, self.pointer, message, point(self.env) | {"t": first}, related, hint)
+        here = Second(self.pointer, f"{self.active.bit_count()} threads come here")
+        return Fault(code, self.pointer, message, point(self.env) | {"t": first}, related or (here,), hint)
 
     @property
     def who(self) -> str:

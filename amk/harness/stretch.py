@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from amk.dsl.expr import Elem
 from amk.dsl.instructions import ROWS
 from amk.dsl.nodes import Buffer, Statement
 from amk.dsl.types import nbytes
@@ -114,7 +115,13 @@ class Stretches:
         at = point(env) | {"t": next(bits(threads & active))}
         upto = f" (and the next {o.width - 1})" if o.width > 1 else ""
         message = f"{o.ref} has index {index}{upto} in '{b.name}' of shape {b.shape}, for thread {at['t']}"
-        return Fault("AMK202", self.p.pointers[id(s)], message, at, (), "check the index against the declared shape")
+        return Fault("AMK202", self.p.pointers[id(s)], message, at, (), _smaller(o.ref, b))
+
+
+def _smaller(ref: Elem, b: Buffer) -> str:
+    """What to do about an index beyond a shared array."""
+    index = ", ".join(map(str, ref.index))
+    return f"keep [{index}] below {list(b.shape)}: another index, a guard on the thread, or a larger '{b.name}'"
 
 
 class _Stretch:

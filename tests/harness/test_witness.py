@@ -64,4 +64,4 @@ def test_a_base_that_is_not_aligned_enough_is_shown_by_the_first_thread() -> Non
     x, a = k.tensor("x", "f32", (128,), align=4), k.registers("a", "f32", (4,))
     k.load(a[0], x[k.t * 4], width=4)
     (d,) = check(k.finish(grid=(1,))).errors
-    assert d.code == "AMK205" and d.counterexample == {"t": 0} and d.confirmed
+    assert d.code == "AMK205" and d.counterexample == {"t": 0, "byte": 0} and d.confirmed

@@ -44,6 +44,7 @@ NO_COUNTEREXAMPLE = {
     "AMK007": "the target has not what the kernel asks for",
     "AMK008": "nothing here models the construct, so nothing can run it",
     "AMK009": "no sizes satisfy the domain",
+    "AMK090": "a suppression is no statement",
     "AMK101": "the number of threads is a constant",
     "AMK103": "bytes of shared memory are a constant",
     "AMK104": "registers are counted from the text",

@@ -11,6 +11,8 @@ from amk.harness.rules.amk006_rows import Rows
 from amk.harness.rules.amk007_target import OnTarget
 from amk.harness.rules.amk008_fragment import Fragment
 from amk.harness.rules.amk009_domain import Domain
+from amk.harness.rules.amk090_suppressed_error import SuppressedError
+from amk.harness.rules.amk091_unused_suppression import UnusedSuppression
 from amk.harness.rules.amk101_threads import Threads
 from amk.harness.rules.amk102_grid import Grid
 from amk.harness.rules.amk103_shared_memory import SharedMemory
@@ -56,6 +58,8 @@ RULES: tuple[type[Rule], ...] = (
     OnTarget,
     Fragment,
     Domain,
+    SuppressedError,
+    UnusedSuppression,
     Threads,
     Grid,
     SharedMemory,

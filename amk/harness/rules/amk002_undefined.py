@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from difflib import get_close_matches
 
+from amk.dsl.expr import BUILTINS
 from amk.dsl.kernel import KernelDescriptor
 from amk.harness.context import Context
 from amk.harness.diagnostics import Diagnostic
-from amk.harness.form import undefined
+from amk.harness.form import declared, undefined
 from amk.harness.rule import Rule
 from amk.harness.rules.examples import example
 
@@ -28,7 +30,18 @@ class Undefined(Rule):
 
     def check(self, k: Context) -> Iterator[Diagnostic]:
         for pointer, name in dict.fromkeys(undefined(k.kernel)):
-            yield self.report(k, pointer, f"{name!r} is not defined here", hint="declare it, or move its Let outwards")
+            yield self.report(k, pointer, f"{name!r} is not defined here", hint=self._hint(k, name))
+
+    @staticmethod
+    def _hint(k: Context, name: str) -> str:
+        """A name that exists and looks like it, or where the one that is meant has to stand."""
+        known = dict(declared(k.kernel))
+        if name in known.values():
+            place = next(p for p, n in known.items() if n == name)
+            return f"{name} is introduced at {place}: move that before this use, into a body around it"
+        near = get_close_matches(name, [*known.values(), *BUILTINS], 1, 0.6)
+        said = f"did you mean {near[0]}? if not, " if near else ""
+        return f"{said}declare {name} as a parameter, or give it a value with a let before this use"
 
     @staticmethod
     def bad() -> KernelDescriptor:

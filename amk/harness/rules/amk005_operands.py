@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from amk.dsl.instructions import ROWS
 from amk.dsl.kernel import KernelDescriptor
+from amk.dsl.nodes import Buffer, Param, Statement
 from amk.harness.context import Context
 from amk.harness.diagnostics import Diagnostic
+from amk.harness.form import operands
 from amk.harness.maps import map_faults
 from amk.harness.operands import operand_faults
 from amk.harness.rule import Rule
@@ -30,12 +33,11 @@ class Operands(Rule):
     code, title = "AMK005", "operand misused"
 
     def check(self, k: Context) -> Iterator[Diagnostic]:
-        hint = "see `amk schema` for what each statement takes"
         for pointer, message in map_faults(k.kernel):
             yield self.report(k, pointer, message, hint="see TensorMap in `amk schema`")
         for pointer, s in k.statements.items():
             for message in dict.fromkeys(operand_faults(k.kernel, s)):
-                yield self.report(k, pointer, message, hint=hint)
+                yield self.report(k, pointer, message, hint=_hint(k, s))
 
     @staticmethod
     def bad() -> KernelDescriptor:
@@ -44,3 +46,25 @@ class Operands(Rule):
     @staticmethod
     def good() -> KernelDescriptor:
         return example()
+
+
+_TAKES = {
+    "load": "a load takes registers as dst, global or shared memory as src, at most 16 bytes, and `other` with `when`",
+    "store": "a store takes 1, 2, 4, 8 or 16 values, to memory at most 16 bytes",
+    "atomic": "an atomic takes global or shared memory",
+    "let": "a let takes a value, or a view of an array without a swizzle",
+}
+
+
+def _hint(k: Context, s: Statement) -> str:
+    """What the statement takes, and how its operands are declared."""
+    row = ROWS.get(s.row) if s.kind == "call" else None
+    takes = f"{row.name} takes " + ", ".join(f"{o.role} in {o.space} memory" for o in row.operands) if row else ""
+    known = {ref.buffer: k.kernel.find(ref.buffer) for _, ref in operands(s)}
+    declared = [f"{name}{_shape(d)}" for name, d in known.items() if isinstance(d, (Param, Buffer))]
+    said = takes or _TAKES.get(s.kind, "an operand takes an index for each dimension")
+    return said + (f"; declared are {' and '.join(declared)}" if declared else "")
+
+
+def _shape(d: Param | Buffer) -> str:
+    return f"[{', '.join(map(str, d.shape))}] of {d.dtype}" if d.shape else f", a scalar of {d.dtype}"

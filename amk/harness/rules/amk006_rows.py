@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from difflib import get_close_matches
 
+from amk.dsl.instructions import ROWS
 from amk.dsl.kernel import KernelDescriptor
+from amk.dsl.nodes import Call
 from amk.harness.context import Context
 from amk.harness.diagnostics import Diagnostic
 from amk.harness.operands import row_faults
@@ -32,7 +35,7 @@ class Rows(Rule):
         for pointer, s in k.statements.items():
             if s.kind == "call":
                 for message in row_faults(k.kernel, s):
-                    yield self.report(k, pointer, message, hint="see its row in amk/dsl/instructions")
+                    yield self.report(k, pointer, message, hint=_hint(s))
             for said in order_faults(k.kernel, s):
                 yield self.report(k, pointer, said.message, hint=said.hint)
 
@@ -45,3 +48,22 @@ class Rows(Rule):
     def good() -> KernelDescriptor:
         call = {"kind": "call", "row": "shfl.down", "refs": {"dst": "a[0]"}, "args": {"value": "1.0", "delta": "4"}}
         return example(body=[call])
+
+
+def _families() -> list[str]:
+    """The first words of instructions."""
+    return sorted({n.split(".")[0] for n in ROWS})
+
+
+def _hint(s: Call) -> str:
+    """The nearest instruction, or what this one takes."""
+    row = ROWS.get(s.row)
+    if row is None:
+        near = get_close_matches(s.row, ROWS, 3, 0.4)
+        return f"did you mean {' or '.join(near)}?" if near else f"instructions are {', '.join(_families())}"
+    roles = ", ".join(f"{o.role} ({o.space})" for o in row.operands)
+    args = [
+        a.name + (" (constant)" if a.constant else "") + (f" from {a.low} to {a.high}" if a.high is not None else "")
+        for a in row.args
+    ]
+    return f"{row.name} takes refs {roles}" + (f", and args {', '.join(args)}" if args else "")

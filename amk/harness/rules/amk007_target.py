@@ -9,7 +9,7 @@ from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.nodes import Statement
 from amk.dsl.target import Architecture, Feature
 from amk.harness.context import Context
-from amk.harness.diagnostics import Diagnostic
+from amk.harness.diagnostics import Diagnostic, Fix
 from amk.harness.rule import Rule
 from amk.harness.rules.examples import example
 
@@ -34,7 +34,9 @@ class OnTarget(Rule):
         have = 10 * machine.compute_capability[0] + machine.compute_capability[1]
         if k.kernel.cluster > machine.max_cluster:
             message = f"a cluster of {k.kernel.cluster} blocks; {k.target.name} has at most {machine.max_cluster}"
-            yield self.report(k, "", message, hint="use a smaller cluster, or cluster 1")
+            yield self.report(
+                k, "/cluster", message, hint=f"use cluster={machine.max_cluster}, or a target with clusters"
+            )
         for i, m in enumerate(k.kernel.maps):
             yield from self._lacking(k, machine, f"/maps/{i}", f"the tensor map {m.name}", "tma")
         for i, b in enumerate(k.kernel.barriers):
@@ -42,7 +44,10 @@ class OnTarget(Rule):
         for pointer, s in k.statements.items():
             if s.kind == "call" and s.row in ROWS and ROWS[s.row].since > have:
                 message = f"{s.row} exists since sm_{ROWS[s.row].since}, and {k.target.name} is {machine.name}"
-                yield self.report(k, pointer, message, hint="choose another instruction or another target")
+                hint = (
+                    f"set the target to sm_{ROWS[s.row].since} or newer, or use an instruction that {machine.name} has"
+                )
+                yield self.report(k, pointer, message, hint=hint)
             for what, feature in _needs(s):
                 yield from self._lacking(k, machine, pointer, what, feature)
 
@@ -50,6 +55,14 @@ class OnTarget(Rule):
         if need not in machine.features:
             message = f"{what} needs {need}, which {k.target.name} ({machine.name}) does not have"
             yield self.report(k, pointer, message, hint="choose another instruction or another target")
+
+    def fixes(self, k: Context, d: Diagnostic) -> Iterator[Fix]:
+        """A cluster that fits; not safe, since the target may be what is wrong."""
+        from amk.harness.repair import set_field
+
+        if d.pointer == "/cluster":
+            most = k.target.architecture.max_cluster
+            yield Fix(f"set cluster to {most}", set_field("/cluster", most))
 
     @staticmethod
     def bad() -> KernelDescriptor:

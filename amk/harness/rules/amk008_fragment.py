@@ -28,7 +28,7 @@ class Fragment(Rule):
 
     def check(self, k: Context) -> Iterator[Diagnostic]:
         for pointer, message in unsupported(k.kernel):
-            yield self.report(k, pointer, message, hint="rewrite it with what is supported")
+            yield self.report(k, pointer, message, hint=_hint(message))
 
     @staticmethod
     def bad() -> KernelDescriptor:
@@ -37,3 +37,15 @@ class Fragment(Rule):
     @staticmethod
     def good() -> KernelDescriptor:
         return example(body=[{"kind": "for", "var": "j", "hi": "4", "body": []}])
+
+
+_WAYS = {
+    "until": "give the loop its bound alone, and put what follows the exit under an `if` in its body",
+    "nests": "name parts of it with let",
+}
+
+
+def _hint(message: str) -> str:
+    """How to do without what is not checked."""
+    way = next((way for word, way in _WAYS.items() if word in message), "write it without this")
+    return f"{way}; docs/soundness.md lists what is checked"

@@ -29,7 +29,9 @@ class Threads(Rule):
         most = k.target.architecture.max_threads_per_block
         if k.kernel.threads > most:
             message = f"{k.kernel.threads} threads in a block; {k.target.name} allows {most}"
-            yield self.report(k, "", message, hint=f"use at most {most} threads")
+            yield self.report(
+                k, "/threads", message, hint=f"use at most {most} threads, and more blocks or more work a thread"
+            )
 
     @staticmethod
     def bad() -> KernelDescriptor:

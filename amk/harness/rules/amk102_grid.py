@@ -9,7 +9,7 @@ from amk.dsl.evaluate import function_of
 from amk.dsl.expr import Expr, names
 from amk.dsl.kernel import KernelDescriptor
 from amk.harness.context import Context
-from amk.harness.diagnostics import Diagnostic, Obligation
+from amk.harness.diagnostics import Diagnostic, Fix, Obligation
 from amk.harness.rule import Rule
 from amk.harness.rules.examples import example, small
 from amk.harness.rules.witnessed import claimed
@@ -35,15 +35,28 @@ class Grid(Rule):
     def check(self, k: Context) -> Iterator[Diagnostic]:
         yield from claimed(self, k)
         limits = k.target.architecture.max_grid
-        for axis, e, top, limit in zip("xyz", k.kernel.grid3, k.bounds.grid, limits, strict=True):
+        for n, (axis, e, top, limit) in enumerate(zip("xyz", k.kernel.grid3, k.bounds.grid, limits, strict=True)):
             if top <= limit:
                 k.obligations.append(Obligation(self.code, "", f"grid {axis} = {e} is at most {top}", "affine"))
                 continue
             sizes, fits = self._first(k, e, limit)
             said = f"; it fits up to {next(iter(names(e)))} = {fits}" if fits is not None else ""
             message = f"grid {axis} = {e} reaches {top}, and {k.target.name} allows {limit}{said}"
-            hint = "lower the size's max, or put this dimension on x"
-            yield self.report(k, "", message, counterexample=sizes, hint=hint)
+            ways = f"set max of {next(iter(names(e)))} to {fits}" if fits is not None else "lower the max of its sizes"
+            ways += "" if axis == "x" else f", or put this dimension on x, which takes {limits[0]} blocks"
+            yield self.report(k, f"/grid/{n}", message, counterexample=sizes, hint=ways)
+
+    def fixes(self, k: Context, d: Diagnostic) -> Iterator[Fix]:
+        """A smaller domain; not safe, since callers may need the sizes that it leaves out."""
+        from amk.harness.repair import set_field
+
+        n = int(d.pointer.rpartition("/")[2])
+        e = k.kernel.grid3[n]
+        _, fits = self._first(k, e, k.target.architecture.max_grid[n])
+        if fits is not None:
+            name = next(iter(names(e)))
+            edits = set_field(f"{k.kernel.pointer_of(name)}/max", fits)
+            yield Fix(f"set max of {name} to {fits}", edits)
 
     @staticmethod
     def _first(k: Context, e: Expr, limit: int) -> tuple[dict[str, int], int | None]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from amk.dsl.kernel import KernelDescriptor
+from amk.dsl.layout import extent
+from amk.dsl.nodes import Buffer
+from amk.dsl.types import nbytes
 from amk.harness.context import Context
 from amk.harness.diagnostics import Diagnostic, Obligation
 from amk.harness.rule import Rule
@@ -30,7 +33,9 @@ class SharedMemory(Rule):
         need, limit = k.kernel.shared_bytes, k.target.architecture.shared_optin
         if need > limit:
             message = f"{need} bytes of shared memory; {k.target.name} gives a block {limit}"
-            yield self.report(k, "", message, hint="use fewer stages or a smaller tile")
+            largest = max((b for b in k.kernel.buffers if b.space == "shared"), key=_bytes)
+            hint = f"make {largest.name} smaller ({_bytes(largest)} bytes): fewer stages or a smaller tile"
+            yield self.report(k, k.kernel.pointer_of(largest.name), message, hint=f"{hint}, {need - limit} bytes less")
         else:
             k.obligations.append(Obligation(self.code, "", f"{need} bytes of shared memory fit {limit}", "structure"))
 
@@ -43,3 +48,8 @@ class SharedMemory(Rule):
     def good() -> KernelDescriptor:
         big = {"kind": "buffer", "name": "s", "space": "shared", "dtype": "f32", "shape": [36864]}
         return example(buffers=[*small()["buffers"], big])
+
+
+def _bytes(b: Buffer) -> int:
+    """Bytes of a shared array, gaps included."""
+    return extent(b.shape, b.layout) * nbytes(b.dtype)

@@ -9,7 +9,7 @@ from amk.dsl.kernel import KernelDescriptor, walk
 from amk.dsl.occupancy import allocated_registers, max_registers
 from amk.dsl.registers import assumed_registers, estimate_registers, with_margin
 from amk.harness.context import Context
-from amk.harness.diagnostics import Diagnostic, Obligation
+from amk.harness.diagnostics import Diagnostic, Fix, Obligation
 from amk.harness.rule import Rule
 from amk.harness.rules.examples import example, small
 
@@ -36,6 +36,7 @@ class Registers(Rule):
             needs with all names and addresses is estimated too, and the compiled binary is held to both.
     Bad:    A 16 x 16 tile of f32 in registers with 512 threads.
     Good:   A smaller tile, or fewer threads.
+    Fix:    A promise of `min_blocks` that the registers do not allow is lowered to what they do.
     Source: cuda_occupancy.h of the CUDA toolkit; github.com/HazyResearch/ThunderKittens/issues/37
     """
 
@@ -46,7 +47,7 @@ class Registers(Rule):
         for i, b in enumerate(d.buffers):
             if b.space == "register" and prod(b.shape) > MOST_ELEMENTS:
                 message = f"{b.name} has {prod(b.shape):,} elements; no thread has registers for that"
-                yield self.report(k, f"/buffers/{i}", message, hint="keep it in shared memory")
+                yield self.report(k, f"/buffers/{i}", message, hint=f"keep {b.name} in shared memory, or tile it")
                 return
         guess = estimate_registers(d, data_only=True)
         need, fit = with_margin(guess) - d.spill_bytes // SPILL, max_registers(k.target, d.threads, d.min_blocks)
@@ -61,7 +62,30 @@ class Registers(Rule):
             f"about {guess} registers of live data a thread, {need} with the margin; {k.target.name} allows {fit} with "
             f"{d.threads} threads x {d.min_blocks} blocks ({file} of {machine.registers_per_sm} of the file)"
         )
-        yield self.report(k, "", message, hint="use a smaller tile, fewer threads or a smaller min_blocks")
+        yield self.report(
+            k, "", message, hint=f"{self._ways(k, need)}keep at most {fit} registers a thread: a smaller tile"
+        )
+
+    @staticmethod
+    def _blocks(k: Context, need: int) -> int:
+        """The most blocks an SM, below min_blocks, whose registers suffice; 0 if one is too many already."""
+        fits = (
+            m for m in range(k.kernel.min_blocks - 1, 0, -1) if need <= max_registers(k.target, k.kernel.threads, m)
+        )
+        return next(fits, 0)
+
+    def _ways(self, k: Context, need: int) -> str:
+        blocks = self._blocks(k, need)
+        return f"set min_blocks to {blocks}, or " if blocks else ""
+
+    def fixes(self, k: Context, d: Diagnostic) -> Iterator[Fix]:
+        """Fewer blocks an SM, where that leaves the registers, on the target that the file was made for."""
+        from amk.harness.repair import set_field
+
+        guess = estimate_registers(k.kernel, data_only=True)
+        blocks = self._blocks(k, with_margin(guess) - k.kernel.spill_bytes // SPILL) if d.pointer == "" else 0
+        if blocks and k.target.architecture.name == k.kernel.target:
+            yield Fix(f"set min_blocks to {blocks}", set_field("/min_blocks", blocks), safe=True)
 
     @staticmethod
     def bad() -> KernelDescriptor:

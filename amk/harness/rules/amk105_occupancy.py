@@ -8,7 +8,7 @@ from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.occupancy import occupancy
 from amk.dsl.registers import assumed_registers
 from amk.harness.context import Context
-from amk.harness.diagnostics import Diagnostic, Obligation
+from amk.harness.diagnostics import Diagnostic, Fix, Obligation
 from amk.harness.rule import Rule
 from amk.harness.rules.examples import example
 
@@ -23,6 +23,7 @@ class Occupancy(Rule):
             that are estimated is noted, and compared with what fits once the kernel is compiled.
     Bad:    min_blocks=3 with 1024 threads.
     Good:   min_blocks=2, or smaller blocks.
+    Fix:    `min_blocks` becomes what fits.
     Source: cuda_occupancy.h of the CUDA toolkit
     """
 
@@ -35,12 +36,20 @@ class Occupancy(Rule):
         most = occupancy(k.target, d.threads, 0, d.shared_bytes)
         if most.blocks_per_sm < d.min_blocks:
             message = f"min_blocks is {d.min_blocks}, and {most.blocks_per_sm} fit on an SM (limit: {most.limited_by})"
-            yield self.report(k, "", message, hint=f"set min_blocks to {max(1, most.blocks_per_sm)}")
+            yield self.report(k, "/min_blocks", message, hint=f"set min_blocks to {max(1, most.blocks_per_sm)}")
             return
         registers = assumed_registers(d, k.target)
         fits = occupancy(k.target, d.threads, registers, d.shared_bytes)
         claim = f"with at most {registers} registers a thread {fits.blocks_per_sm} blocks fit on an SM, limited by "
         k.obligations.append(Obligation(self.code, "", claim + fits.limited_by, "structure"))
+
+    def fixes(self, k: Context, d: Diagnostic) -> Iterator[Fix]:
+        """The promise that the SM can keep, on the target that the file was made for."""
+        from amk.harness.repair import set_field
+
+        most = occupancy(k.target, k.kernel.threads, 0, k.kernel.shared_bytes).blocks_per_sm
+        if most and k.target.architecture.name == k.kernel.target:
+            yield Fix(f"set min_blocks to {most}", set_field("/min_blocks", most), safe=True)
 
     @staticmethod
     def bad() -> KernelDescriptor:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from amk.dsl.builder import KernelBuilder
+from amk.dsl.infer import family
 from amk.dsl.kernel import KernelDescriptor
 from amk.harness.context import Context
-from amk.harness.diagnostics import Diagnostic
+from amk.harness.diagnostics import Diagnostic, Fix
 from amk.harness.findings import findings
+from amk.harness.form import declared
 from amk.harness.rule import Rule
 from amk.harness.rules.witnessed import witnessed
 
@@ -34,6 +37,21 @@ class AMK207(Rule):
     def check(self, k: Context) -> Iterator[Diagnostic]:
         yield from witnessed(k, findings(self, k, k.order.of("AMK207")))
 
+    def fixes(self, k: Context, d: Diagnostic) -> Iterator[Fix]:
+        """A first value for the whole array; not safe, since zero may not be what a sum, a product or a maximum starts
+        from."""
+        from amk.harness.repair import insert
+
+        b = next((b for b in k.kernel.buffers if f"of '{b.name}' before" in d.message), None)
+        if b is None or not d.pointer.startswith("/body/"):
+            return
+        zero = {"float": "0.0", "bool": "false"}.get(family(b.dtype), "0")
+        names = [_free(k, f"z{i}") for i in range(len(b.shape))]
+        inner: dict[str, Any] = {"kind": "store", "dst": f"{b.name}[{', '.join(names)}]", "values": [zero]}
+        for name, n in zip(reversed(names), reversed(b.shape), strict=True):
+            inner = {"kind": "for", "var": name, "hi": str(n), "unroll": "full", "body": [inner]}
+        yield Fix(f"start {b.name} from {zero}", insert("/".join(d.pointer.split("/")[:3]), inner))
+
     @staticmethod
     def bad() -> KernelDescriptor:
         return _kernel(False)
@@ -50,3 +68,9 @@ def _kernel(first: bool) -> KernelDescriptor:
         k.store(acc[0], 0)
     k.store(acc[0], acc[0] + 1)
     return k.finish(grid=(1,))
+
+
+def _free(k: Context, name: str) -> str:
+    """The name, or the name with the first number that makes it a new one."""
+    taken = {n for _, n in declared(k.kernel)}
+    return next(n for n in (name, *(f"{name}_{i}" for i in range(len(taken) + 1))) if n not in taken)

@@ -8,7 +8,7 @@ from amk.dsl.builder import KernelBuilder
 from amk.dsl.expr import Expr, eq
 from amk.dsl.kernel import KernelDescriptor
 from amk.harness.context import Context
-from amk.harness.diagnostics import Diagnostic
+from amk.harness.diagnostics import Diagnostic, Fix, Related
 from amk.harness.findings import findings
 from amk.harness.rule import Rule
 
@@ -23,6 +23,7 @@ class AMK302(Rule):
             for all threads; those on the thread are evaluated for every thread; those on data are refused.
     Bad:    a block barrier under `t % 2 == 0`.
     Good:   the barrier under a condition on the block index, or outside.
+    Fix:    The barrier is taken out of the branch, which is cut in two where it stands in the middle.
     Source: https://github.com/tile-ai/tilelang/issues/1026 ; PTX ISA, barrier.sync.
     """
 
@@ -30,7 +31,16 @@ class AMK302(Rule):
     title = "barrier under divergent control"
 
     def check(self, k: Context) -> Iterator[Diagnostic]:
-        yield from findings(self, k, k.order.of("AMK302"))
+        threads = Related("/threads", "the number of threads decides")
+        for d in findings(self, k, k.order.of("AMK302")):
+            yield d if d.related else d._replace(related=(threads,))
+
+    def fixes(self, k: Context, d: Diagnostic) -> Iterator[Fix]:
+        """The barrier behind or before its branch; a branch with it in the middle is cut in two."""
+        from amk.harness.repair import moved_out
+
+        for edits in moved_out(k.statements, d.pointer):
+            yield Fix("take the barrier out of the branch", edits, safe=True)
 
     @staticmethod
     def bad() -> KernelDescriptor:

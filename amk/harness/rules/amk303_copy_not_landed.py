@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from amk.dsl.kernel import KernelDescriptor
 from amk.harness.context import Context
-from amk.harness.diagnostics import Diagnostic
+from amk.harness.diagnostics import Diagnostic, Fix
 from amk.harness.findings import findings
 from amk.harness.rule import Rule
 from amk.harness.rules.examples import one_copy
@@ -23,6 +24,7 @@ class AMK303(Rule):
             that lasts from its issue to the retirement of its group, and is visible to others after a block barrier.
     Bad:    a wait that leaves one group pending, with one group committed.
     Good:   wait for 0 pending groups, then the barrier, then read.
+    Fix:    The wait leaves fewer groups pending; a commit or a barrier that is missing is put in.
     Source: https://github.com/csarofeen/pytorch/pull/2457 ; PTX ISA, cp.async.wait_group.
     """
 
@@ -31,6 +33,23 @@ class AMK303(Rule):
 
     def check(self, k: Context) -> Iterator[Diagnostic]:
         yield from findings(self, k, k.order.of("AMK303"))
+
+    def fixes(self, k: Context, d: Diagnostic) -> Iterator[Fix]:
+        """A barrier behind the wait, a stricter wait, a commit before it, or all three before the access."""
+        from amk.harness.repair import BLOCK_BARRIER, COMMIT, WAIT, barriers_between, insert, set_field
+
+        issue, wait = d.related[0].pointer, d.related[-1].pointer
+        waits = k.statements.get(wait)
+        if waits is not None and waits.kind == "wait":
+            for place in islice(barriers_between(k.kernel, wait, d.pointer), 1):
+                yield Fix(f"put a block barrier before {place}", insert(place, BLOCK_BARRIER), safe=True)
+            for n in range(waits.pending - 1, -1, -1):
+                most = f"all but {n} groups" if n else "all groups"
+                yield Fix(f"wait for {most}", set_field(f"{wait}/pending", n), safe=True)
+            yield Fix("commit before the wait", insert(wait, COMMIT), safe=True)
+        for place in barriers_between(k.kernel, issue, d.pointer):
+            edits = insert(place, COMMIT, WAIT, BLOCK_BARRIER)
+            yield Fix(f"commit, wait and put a block barrier before {place}", edits, safe=True)
 
     @staticmethod
     def bad() -> KernelDescriptor:

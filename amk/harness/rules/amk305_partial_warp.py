@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from amk.dsl.builder import KernelBuilder
 from amk.dsl.kernel import KernelDescriptor
 from amk.harness.context import Context
-from amk.harness.diagnostics import Diagnostic
+from amk.harness.diagnostics import Diagnostic, Related
 from amk.harness.findings import findings
 from amk.harness.rule import Rule
 
@@ -28,7 +28,9 @@ class AMK305(Rule):
     title = "warp instruction without its whole warp"
 
     def check(self, k: Context) -> Iterator[Diagnostic]:
-        yield from findings(self, k, k.order.of("AMK305"))
+        threads = Related("/threads", "the number of threads decides")
+        for d in findings(self, k, k.order.of("AMK305")):
+            yield d if d.related else d._replace(related=(threads,))
 
     @staticmethod
     def bad() -> KernelDescriptor:

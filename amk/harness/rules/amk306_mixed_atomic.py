@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from amk.dsl.builder import KernelBuilder
 from amk.dsl.kernel import KernelDescriptor
 from amk.harness.context import Context
-from amk.harness.diagnostics import Diagnostic
+from amk.harness.diagnostics import Diagnostic, Fix
 from amk.harness.findings import findings
 from amk.harness.rule import Rule
 
@@ -21,6 +21,7 @@ class AMK306(Rule):
     Proof:  as for data races, with atomics in conflict with plain accesses and not with each other.
     Bad:    every thread adds to `s[0]`, then all read it.
     Good:   a barrier between.
+    Fix:    A block barrier goes between the two accesses, where control is the same for all threads.
     Source: PTX ISA, memory consistency model: morally strong operations; CUDA C++ Programming Guide, atomic functions.
     """
 
@@ -30,6 +31,14 @@ class AMK306(Rule):
     def check(self, k: Context) -> Iterator[Diagnostic]:
         yield from findings(self, k, k.order.of("AMK306"))
         yield from findings(self, k, k.coverage.of("AMK306"))
+
+    def fixes(self, k: Context, d: Diagnostic) -> Iterator[Fix]:
+        """A block barrier between the two accesses, where all threads come by."""
+        from amk.harness.repair import BLOCK_BARRIER, barriers_between, insert
+
+        if d.related and "byte" in d.counterexample:  # in shared memory
+            for place in barriers_between(k.kernel, d.related[0].pointer, d.pointer):
+                yield Fix(f"put a block barrier before {place}", insert(place, BLOCK_BARRIER), safe=True)
 
     @staticmethod
     def bad() -> KernelDescriptor:

@@ -21,8 +21,8 @@ class AMK307(Rule):
     Proof:  one schedule is walked for every size and block of the cutoff. Whether it gets stuck does not depend on the
             schedule (AMK310 holds that), so what stands still in it stands still in all; the message says who waits for
             what, and what is missing there.
-    Bad:    all wait for a copy whose bytes nobody expects, since no thread arrives.
-    Good:   one thread arrives and expects as many bytes as the copy brings.
+    Bad:    512 bytes are expected of a copy that brings 256.
+    Good:   as many are expected as come.
     Source: PTX ISA, mbarrier and cp.async.bulk; https://github.com/mirage-project/mirage/pull/705
     """
 
@@ -34,7 +34,7 @@ class AMK307(Rule):
 
     @staticmethod
     def bad() -> KernelDescriptor:
-        return copied("deadlock", arrive=False)
+        return copied("deadlock", expected=512)
 
     @staticmethod
     def good() -> KernelDescriptor:

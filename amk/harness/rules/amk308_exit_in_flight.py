@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from amk.dsl.kernel import KernelDescriptor
 from amk.harness.context import Context
-from amk.harness.diagnostics import Diagnostic
+from amk.harness.diagnostics import Diagnostic, Fix, Related
 from amk.harness.findings import findings
 from amk.harness.rule import Rule
 from amk.harness.rules.examples import one_copy
@@ -22,6 +22,7 @@ class AMK308(Rule):
             that completes on an mbarrier, some thread of the block must know that it has.
     Bad:    issue, commit, return.
     Good:   wait for 0 pending groups at the end.
+    Fix:    A wait for all groups goes to the end, with a commit where a group is open.
     Source: PTX ISA, cp.async and cp.async.wait_all.
     """
 
@@ -29,7 +30,18 @@ class AMK308(Rule):
     title = "exit with copies in flight"
 
     def check(self, k: Context) -> Iterator[Diagnostic]:
-        yield from findings(self, k, k.order.of("AMK308"))
+        last = f"/body/{len(k.kernel.body) - 1}"
+        end = Related(last, "the block ends behind this", getattr(k.statements.get(last), "at", None))
+        for d in findings(self, k, k.order.of("AMK308")):
+            yield d if d.related else d._replace(related=(end,))
+
+    def fixes(self, k: Context, d: Diagnostic) -> Iterator[Fix]:
+        """A wait at the end, with a commit before it if the copy's group is still open."""
+        from amk.harness.repair import COMMIT, WAIT, insert
+
+        end = f"/body/{len(k.kernel.body)}"
+        yield Fix("wait for all groups at the end", insert(end, WAIT), safe=True)
+        yield Fix("commit and wait for all groups at the end", insert(end, COMMIT, WAIT), safe=True)
 
     @staticmethod
     def bad() -> KernelDescriptor:

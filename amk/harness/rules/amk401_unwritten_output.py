@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from amk.dsl.expr import Apply
 from amk.dsl.kernel import KernelDescriptor
 from amk.harness.context import Context
-from amk.harness.diagnostics import Diagnostic
+from amk.harness.diagnostics import Diagnostic, Fix
 from amk.harness.findings import findings, unsupported
 from amk.harness.rule import Rule
 from amk.harness.rules.examples import filled
@@ -26,6 +27,7 @@ class AMK401(Rule):
             counting every element over the whole grid.
     Bad:    a grid of `n // 128` blocks of 128.
     Good:   a grid of `cdiv(n, 128)`.
+    Fix:    A grid that rounds down is rounded up.
     Limits: any other kernel of symbolic sizes is run at several small and ragged sizes: it is refused where that shows
             a fault, and is undecided where it shows none.
     Source: `index -> (index // tile, index % tile)` is a bijection; docs/soundness.md, section on coverage.
@@ -37,6 +39,15 @@ class AMK401(Rule):
     def check(self, k: Context) -> Iterator[Diagnostic]:
         yield from findings(self, k, k.coverage.of("AMK401"))
         yield from unsupported(k, k.coverage.of("AMK008"))
+
+    def fixes(self, k: Context, d: Diagnostic) -> Iterator[Fix]:
+        """A grid that counts the last, partial tile too."""
+        from amk.dsl.patch import Edit
+
+        for i, e in enumerate(k.kernel.grid if d.severity == "error" else ()):
+            if isinstance(e, Apply) and e.op == "//":
+                up = Apply("cdiv", e.args)
+                yield Fix(f"launch {up} blocks", (Edit("replace", f"/grid/{i}", str(up)),), safe=True)
 
     @staticmethod
     def bad() -> KernelDescriptor:

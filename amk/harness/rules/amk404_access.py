@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from amk.dsl.kernel import KernelDescriptor
+from amk.dsl.instructions import ROWS
+from amk.dsl.kernel import KernelDescriptor, walk
+from amk.dsl.nodes import Statement
+from amk.dsl.types import Access
 from amk.harness.context import Context
-from amk.harness.diagnostics import Diagnostic
+from amk.harness.diagnostics import Diagnostic, Fix
+from amk.harness.form import operands
 from amk.harness.operands import contract_faults
 from amk.harness.rule import Rule
 from amk.harness.rules.examples import example
@@ -29,7 +34,24 @@ class AccessContract(Rule):
     def check(self, k: Context) -> Iterator[Diagnostic]:
         for pointer, s in k.statements.items():
             for message in contract_faults(k.kernel, s):
-                yield self.report(k, pointer, message, hint="change the tensor's access, or the statement")
+                yield self.report(k, pointer, message, hint=self._hint(k, message))
+
+    @staticmethod
+    def _hint(k: Context, message: str) -> str:
+        name = _named(message)
+        wanted = _used(k.kernel, name)
+        if wanted is None:
+            return f"use {name} with atomic add alone, or plainly everywhere"
+        return f"declare access={wanted!r} for {name}, if it is the tensor that is meant"
+
+    def fixes(self, k: Context, d: Diagnostic) -> Iterator[Fix]:
+        """The access that the kernel makes; not safe, since callers rely on the declaration."""
+        from amk.harness.repair import set_field
+
+        name = _named(d.message)
+        if (wanted := _used(k.kernel, name)) is not None:
+            edits = set_field(f"{k.kernel.pointer_of(name)}/access", wanted)
+            yield Fix(f"declare access={wanted!r} for {name}", edits)
 
     @staticmethod
     def bad() -> KernelDescriptor:
@@ -38,3 +60,30 @@ class AccessContract(Rule):
     @staticmethod
     def good() -> KernelDescriptor:
         return example([{"kind": "store", "dst": "z[i]", "values": ["0.0"]}])
+
+
+def _named(message: str) -> str:
+    """The tensor that a finding is about."""
+    found = re.search(r"(?:and|on) (\w+)(?:,| is)", message)
+    return found[1] if found else ""
+
+
+def _used(kernel: KernelDescriptor, name: str) -> Access | None:
+    """The `access` that a kernel's statements make of a tensor; None where that is no one kind."""
+    uses = set()
+    for _, s in walk(kernel.body):
+        for role, ref in operands(s):
+            if role != "view" and kernel.resolve(ref).buffer == name:
+                uses.add(_use(s, role))
+    if uses == {"atomic"}:
+        return "add"
+    ways: dict[frozenset[str], Access] = {frozenset(("read",)): "read", frozenset(("write",)): "write"}
+    return ways.get(frozenset(uses), "readwrite") if uses and uses <= {"read", "write", "atomic"} else None
+
+
+def _use(s: Statement, role: str) -> str:
+    if s.kind == "atomic":
+        return "atomic"
+    if s.kind == "call":
+        return next((o.mode for o in ROWS[s.row].operands if o.role == role), "read") if s.row in ROWS else "read"
+    return "read" if s.kind == "load" and role == "src" else "write"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amk.dsl.builder import KernelBuilder
 from amk.dsl.kernel import KernelDescriptor
 from amk.harness.advice import sectors
 from amk.harness.context import Context
 from amk.harness.diagnostics import Diagnostic
 from amk.harness.findings import findings
 from amk.harness.rule import Rule
+from amk.harness.rules.examples import scattered
 
 __all__ = ["AMK501"]
 
@@ -35,16 +35,8 @@ class AMK501(Rule):
 
     @staticmethod
     def bad() -> KernelDescriptor:
-        return _kernel(True)
+        return scattered()
 
     @staticmethod
     def good() -> KernelDescriptor:
-        return _kernel(False)
-
-
-def _kernel(column: bool) -> KernelDescriptor:
-    k = KernelBuilder("uncoalesced", target="sm_80", threads=32)
-    n = k.size("n", min=32)
-    x, a = k.tensor("x", "f32", (n, n)), k.registers("a", "f32", (1,))
-    k.load(a[0], x[k.t, 0] if column else x[0, k.t])
-    return k.finish(grid=(1,))
+        return scattered(column=False)

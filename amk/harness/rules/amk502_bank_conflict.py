@@ -7,10 +7,13 @@ from collections.abc import Iterator
 from amk.dsl.builder import KernelBuilder
 from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.layout import Padded
+from amk.dsl.nodes import Buffer
+from amk.dsl.types import nbytes
 from amk.harness.advice import bank_conflicts
 from amk.harness.context import Context
-from amk.harness.diagnostics import Diagnostic
+from amk.harness.diagnostics import Diagnostic, Fix
 from amk.harness.findings import findings
+from amk.harness.form import operands
 from amk.harness.rule import Rule
 
 __all__ = ["AMK502"]
@@ -24,6 +27,7 @@ class AMK502(Rule):
             16 bytes in four quarter-warps; lanes that read the same word share it.
     Bad:    a column of a 32 x 32 float tile.
     Good:   rows padded by one element, or a swizzle.
+    Fix:    Rows of an array without a layout are padded.
     Source: CUDA C++ Programming Guide, shared memory; https://github.com/deepspeedai/DeepSpeed/pull/8055.
     """
 
@@ -33,6 +37,21 @@ class AMK502(Rule):
 
     def check(self, k: Context) -> Iterator[Diagnostic]:
         yield from findings(self, k, bank_conflicts(k))
+
+    def fixes(self, k: Context, d: Diagnostic) -> Iterator[Fix]:
+        """Longer rows, by one element or by 16 bytes (which keeps vectors aligned)."""
+        from amk.harness.repair import set_field
+
+        s = k.statements.get(d.pointer)
+        for _, ref in operands(s) if s is not None else ():
+            b = k.kernel.declarations.get(k.kernel.resolve(ref).buffer)
+            if not isinstance(b, Buffer) or b.space != "shared" or len(b.shape) < 2:
+                continue
+            if b.layout is None or isinstance(b.layout, Padded):
+                has = b.layout.pad if b.layout is not None else 0
+                for pad in dict.fromkeys((has + 1, has + max(1, 16 // nbytes(b.dtype)))):
+                    edits = set_field(f"{k.kernel.pointer_of(b.name)}/layout", {"kind": "padded", "pad": pad})
+                    yield Fix(f"pad the rows of {b.name} by {pad}", edits, safe=True)
 
     @staticmethod
     def bad() -> KernelDescriptor:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from amk.dsl.builder import KernelBuilder
+from amk.dsl.expr import Elem, Var, names, subst, subterms
 from amk.dsl.kernel import KernelDescriptor
+from amk.dsl.nodes import Statement
 from amk.harness.advice import widths
 from amk.harness.context import Context
-from amk.harness.diagnostics import Diagnostic
+from amk.harness.coverage import linear
+from amk.harness.diagnostics import Diagnostic, Fix
 from amk.harness.findings import findings
 from amk.harness.rule import Rule
 
@@ -23,6 +26,7 @@ class AMK505(Rule):
             the last index, and alignment, sizes and the other terms are multiples of the width.
     Bad:    a loop over `x[t * 4 + j]` for 4 values of j.
     Good:   one load of width 4.
+    Fix:    A loop that does nothing else takes steps of the width.
     Source: CUDA C++ Best Practices Guide, vectorised memory access.
     """
 
@@ -32,6 +36,23 @@ class AMK505(Rule):
 
     def check(self, k: Context) -> Iterator[Diagnostic]:
         yield from findings(self, k, widths(k))
+
+    def fixes(self, k: Context, d: Diagnostic) -> Iterator[Fix]:
+        """The loop in steps of the width, where the access is all that it does."""
+        from amk.dsl.patch import Edit
+        from amk.harness.repair import set_field
+
+        loop, n = d.pointer.rpartition("/body/")[0], d.counterexample.get("width", 1)
+        s, around = k.statements.get(d.pointer), k.statements.get(loop)
+        if s is None or around is None or around.kind != "for" or len(around.body) != 1 or not _in_a_row(s, around.var):
+            return
+        edits = [*set_field(f"{loop}/step", str(n))]
+        if s.kind == "load":
+            edits += set_field(f"{d.pointer}/width", n)
+        elif s.kind == "store":
+            moved = [subst(s.values[0], {around.var: Var(around.var) + i}) for i in range(n)]
+            edits.append(Edit("replace", f"{d.pointer}/values", [str(e) for e in moved]))
+        yield Fix(f"move {n} elements at once", tuple(edits), safe=True)
 
     @staticmethod
     def bad() -> KernelDescriptor:
@@ -51,3 +72,15 @@ def _kernel(width: int) -> KernelDescriptor:
         with k.loop("j", 0, 4, unroll="full") as j:
             k.load(a[j.var], x[k.t * 4 + j.var])
     return k.finish(grid=(1,))
+
+
+def _in_a_row(s: Statement, var: str) -> bool:
+    """Whether the registers of a copy of single elements are neighbours as the loop's variable counts."""
+    if s.kind == "load" and s.width == 1:
+        refs, others = [s.dst], [e for e in (s.when, s.other) if e is not None]
+    elif s.kind == "store" and len(s.values) == 1:
+        refs, others = [x for x in subterms(s.values[0]) if isinstance(x, Elem)], []
+    else:
+        return False
+    along = (linear(r.index[-1]).get(Var(var)) == 1 and not any(var in names(i) for i in r.index[:-1]) for r in refs)
+    return all(along) and not any(var in names(e) for e in others)

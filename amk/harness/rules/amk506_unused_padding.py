@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from amk.dsl.builder import KernelBuilder
 from amk.dsl.kernel import KernelDescriptor
+from amk.dsl.layout import Padded, Strided, Swizzle
 from amk.harness.advice import unused_padding
 from amk.harness.context import Context
-from amk.harness.diagnostics import Diagnostic
+from amk.harness.diagnostics import Diagnostic, Fix
 from amk.harness.findings import findings
 from amk.harness.rule import Rule
 
@@ -22,6 +23,7 @@ class AMK506(Rule):
     Proof:  none needed, this is advice: the last index over all threads and the loops of constant trip count.
     Bad:    an array of 32 x 40 of which 32 columns are used.
     Good:   an array of 32 x 32, with `Padded` for the pitch.
+    Fix:    The rows get their used length, or keep their pitch as padding where banks would clash without it.
     Source: https://github.com/deepspeedai/DeepSpeed/pull/8055.
     """
 
@@ -31,6 +33,21 @@ class AMK506(Rule):
 
     def check(self, k: Context) -> Iterator[Diagnostic]:
         yield from findings(self, k, unused_padding(k))
+
+    def fixes(self, k: Context, d: Diagnostic) -> Iterator[Fix]:
+        """Shorter rows; or, where banks would then clash, rows of the same pitch that say so."""
+        from amk.harness.repair import set_field
+
+        _, _, index = d.pointer.rpartition("/")
+        b, used = k.kernel.buffers[int(index)], d.counterexample["used"]
+        if isinstance(b.layout, Swizzle):
+            return
+        short = set_field(f"{d.pointer}/shape", [*b.shape[:-1], used])
+        yield Fix(f"declare rows of {used}", short, safe=True)
+        if not isinstance(b.layout, Strided):
+            pad = b.shape[-1] - used + (b.layout.pad if isinstance(b.layout, Padded) else 0)
+            same = set_field(f"{d.pointer}/layout", {"kind": "padded", "pad": pad})
+            yield Fix(f"declare rows of {used}, padded by {pad}", (*short, *same), safe=True)
 
     @staticmethod
     def bad() -> KernelDescriptor:

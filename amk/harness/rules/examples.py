@@ -8,7 +8,7 @@ from amk.dsl.builder import Handle, KernelBuilder
 from amk.dsl.expr import cdiv
 from amk.dsl.kernel import KernelDescriptor
 
-__all__ = ["example", "filled", "mirrored", "one_copy", "small"]
+__all__ = ["example", "filled", "mirrored", "one_copy", "scattered", "small"]
 
 Body = list[dict[str, Any]]
 
@@ -78,3 +78,14 @@ def filled(name: str, *, tile: int = 128, whole: bool = True) -> KernelDescripto
     with k.when(i < n):
         k.store(y[i], 1.0)
     return k.finish(grid=(cdiv(n, tile) if whole else n // tile,))
+
+
+def scattered(code: str = "", reason: str = "", *, column: bool = True) -> KernelDescriptor:
+    """A warp reads a column (or a row) of a matrix, in a kernel that suppresses a code."""
+    k = KernelBuilder("scattered", target="sm_80", threads=32)
+    n = k.size("n", min=32)
+    x, a = k.tensor("x", "f32", (n, n)), k.registers("a", "f32", (1,))
+    k.load(a[0], x[k.t, 0] if column else x[0, k.t])
+    if code:
+        k.suppress(code, reason)
+    return k.finish(grid=(1,))

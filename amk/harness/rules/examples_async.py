@@ -22,15 +22,14 @@ def _started(k: KernelBuilder, bar: Handle) -> None:
     k.sync()
 
 
-def copied(name: str, *, arrive: bool = True, arrivals: int = 1, expected: int = 256) -> KernelDescriptor:
+def copied(name: str, *, arrivals: int = 1, expected: int = 256) -> KernelDescriptor:
     """A bulk copy of 256 bytes that completes on an mbarrier, for which all wait before they read it."""
     k = KernelBuilder(name, target="sm_90a", threads=_THREADS)
     x, z = k.tensor("x", "f32", (_THREADS,), align=16), k.tensor("z", "f32", (_THREADS,), access="write")
     s, a, bar = k.shared("s", "f32", (_THREADS,)), k.registers("a", "f32", (1,)), k.barrier("full")
     _started(k, bar)
-    if arrive:
-        with k.when(k.t < arrivals):
-            k.arrive(bar[0], bytes=expected)
+    with k.when(k.t < arrivals):
+        k.arrive(bar[0], bytes=expected)
     with k.when(eq(k.t, 0)):
         k.call("bulk.load", {"dst": s[0], "src": x[0], "bar": bar[0]}, bytes=256)
     k.wait_phase(bar[0], 0)

@@ -23,17 +23,17 @@ def claimed(rule: Rule, k: Context) -> Iterator[Diagnostic]:
 def witnessed(k: Context, found: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
     """The findings; an error without values, or about no statement, gets the first thread that shows it in a run."""
     for d in found:
-        complete = d.severity != "error" or (d.counterexample and d.pointer)
+        complete = d.severity != "error" or (d.counterexample and d.pointer in k.statements)
         yield d if complete else _shown(k, d)
 
 
 def _shown(k: Context, d: Diagnostic) -> Diagnostic:
     from amk.harness.interpret import witness
 
-    shown = witness(k.kernel, d.code, d.counterexample, d.pointer or None)
+    shown = witness(k.kernel, d.code, d.counterexample, d.pointer if d.pointer in k.statements else None)
     if shown is None:
         return d
     values, pointer = shown
     there = Related(pointer, "where a thread runs into it", getattr(k.statements.get(pointer), "at", None))
-    related = d.related if d.pointer else (*d.related, there)
+    related = d.related if d.pointer in k.statements else (*d.related, there)
     return Diagnostic(d.code, d.title, d.severity, d.message, d.pointer, d.at, related, values, False, d.hint)

@@ -1,0 +1,167 @@
+"""Repairs that are made and kept only if they help: what `amk check --fix` does.
+
+In: the text of a descriptor that reads, and the targets it is checked on. Out: the text after every safe repair that
+leaves fewer findings and no new one, with what was repaired. Each attempt is judged by a whole new check; rules only
+propose. A repair may bring to light what stood behind its finding (an engine stops at the first race): then the
+repairs of that are tried too, and all are kept if in the end nothing new is left.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from amk.dsl.kernel import KernelDescriptor
+from amk.dsl.patch import Edit, patched, relocated
+from amk.dsl.target import Target
+from amk.errors import DescriptorError
+from amk.harness.check import check
+from amk.harness.context import ProverChoice
+from amk.harness.diagnostics import UNUSABLE, Diagnostic, Fix, Report
+from amk.harness.proposed import proposed
+
+__all__ = ["Mended", "Repair", "applied", "mend"]
+
+MOST_CHECKS = 60  # of one file: a faulty kernel must not keep the command for minutes
+MOST_COMPARED = 6  # repairs of which the best is taken
+MOST_BEHIND = 6  # repairs in a row that only bring the next fault to light
+
+Key = tuple[str, str, str, str, tuple[str, ...]]  # target, code, severity, statement, other places
+
+
+class Repair(NamedTuple):
+    """A repair that was made: the finding as it was then, and what was done about it."""
+
+    finding: Diagnostic
+    fix: Fix
+
+
+class Mended(NamedTuple):
+    """A text after its repairs, and the reports of what is left, and of what was there before, one a target."""
+
+    text: str
+    reports: tuple[Report, ...]
+    before: tuple[Report, ...]
+    repairs: tuple[Repair, ...] = ()
+
+
+def applied(text: str, fix: Fix) -> str:
+    """The text after a repair, the pointers of its suppressions moved along."""
+    moved = list(fix.edits)
+    for i, s in enumerate(json.loads(text).get("suppress", ())):
+        place, pointer = relocated(f"/suppress/{i}", fix.edits), s.get("pointer", "")
+        new = relocated(pointer, fix.edits)
+        if place is not None and new not in (None, pointer):
+            moved.append(Edit("replace", f"{place}/pointer", new))
+    return patched(text, moved)
+
+
+def mend(text: str, targets: Sequence[Target | None] = (None,), *, prover: ProverChoice = "auto") -> Mended:
+    """Every safe repair that helps. DescriptorError for a text that does not read."""
+    work = _Work(targets, prover)
+    first = state = work.state(text)
+    repairs: list[Repair] = []
+    while (step := _improved(work, state)) is not None:
+        state, made = step
+        repairs += made
+    return Mended(state.text, state.reports, first.reports, tuple(repairs))
+
+
+# ---------------------------------------------------------------------------------------------------------------- steps
+class _State(NamedTuple):
+    text: str
+    reports: tuple[Report, ...]  # with proposed repairs
+
+    def findings(self) -> Counter[Key]:
+        return Counter(_key(r.target, d) for r in self.reports for d in r.diagnostics)
+
+    def open(self) -> Iterator[tuple[Key, Repair]]:
+        """Each finding with each safe repair of it, errors first."""
+        found = [(r.target, d) for r in self.reports for d in r.diagnostics]
+        for target, d in sorted(found, key=lambda x: x[1].severity != "error"):
+            yield from ((_key(target, d), Repair(d, f)) for f in d.fixes if f.safe)
+
+
+def _key(target: str, d: Diagnostic) -> Key:
+    return target, d.code, d.severity, d.pointer, tuple(r.pointer for r in d.related)
+
+
+class _Work:
+    """Checks texts on the targets, no more than MOST_CHECKS times in all."""
+
+    def __init__(self, targets: Sequence[Target | None], prover: ProverChoice) -> None:
+        self.targets, self.prover, self.left = targets, prover, MOST_CHECKS
+        self.known: dict[str, _State] = {}
+
+    def state(self, text: str) -> _State:
+        if text not in self.known:
+            self.left -= 1
+            kernel = KernelDescriptor.from_json(text)
+            reports = (proposed(kernel, check(kernel, t, prover=self.prover), t) for t in self.targets)
+            self.known[text] = _State(text, tuple(reports))
+        return self.known[text]
+
+    def after(self, state: _State, fix: Fix) -> _State | None:
+        """The state after a repair; None where the checks are used up or the repair does not fit."""
+        if self.left <= 0:
+            return None
+        try:
+            return self.state(applied(state.text, fix))
+        except (DescriptorError, KeyError, ValueError):
+            return None
+
+
+def _improved(work: _Work, state: _State) -> tuple[_State, list[Repair]] | None:
+    """The repair that leaves least, of the first few; where none helps by itself, one that leads to others."""
+    tries = list(state.open())
+    for depth in (0, MOST_BEHIND):
+        found: list[tuple[_State, list[Repair]]] = []
+        for n, (key, repair) in enumerate(tries):
+            if found and n >= MOST_COMPARED:
+                break
+            step = _tried(work, state, state.findings(), key, repair, depth)
+            found += [step] if step is not None else []
+        if found:
+            return min(found, key=lambda step: step[0].findings().total())
+    return None
+
+
+def _tried(
+    work: _Work, state: _State, allowed: Counter[Key], key: Key, repair: Repair, depth: int
+) -> tuple[_State, list[Repair]] | None:
+    """What a repair leads to, if its finding goes and, in the end, all that is left was `allowed` before."""
+    new = work.after(state, repair.fix)
+    if new is None:
+        return None
+    now, before, allowed = new.findings(), _moved(state.findings(), repair.fix), _moved(allowed, repair.fix)
+    gone = _moved(Counter({key: 1}), repair.fix)
+    if any(now[here] >= before[here] for here in gone):
+        return None
+    allowed = allowed - gone
+    if _within(now, allowed, state):
+        return new, [repair]
+    fresh = now - allowed
+    for other, behind in new.open() if depth else ():
+        if other in fresh and (found := _tried(work, new, allowed, other, behind, depth - 1)) is not None:
+            return found[0], [repair, *found[1]]
+    return None
+
+
+def _within(now: Counter[Key], allowed: Counter[Key], before: _State) -> bool:
+    """Whether nothing is left that was not allowed; of a kernel that no engine has seen, nothing that keeps it so."""
+    if any(k[1] in UNUSABLE for k in before.findings()):
+        now = Counter({k: n for k, n in now.items() if k[1] in UNUSABLE})
+    return now <= allowed
+
+
+def _moved(keys: Counter[Key], fix: Fix) -> Counter[Key]:
+    """The findings at the places where their statements stand after a repair."""
+    out: Counter[Key] = Counter()
+    for (target, code, severity, pointer, related), n in keys.items():
+        here = relocated(pointer, fix.edits)
+        others: Any = tuple(relocated(p, fix.edits) for p in related)
+        if here is not None and None not in others:
+            out[target, code, severity, here, others] += n
+    return out
