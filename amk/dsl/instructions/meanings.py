@@ -7,18 +7,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from amk.dsl.instructions.fragments import (
+    decode,
+    ldmatrix,
+    ldmatrix_trans,
+    mma_bf16,
+    mma_f16,
+    mma_tf32,
+    stmatrix,
+    stmatrix_trans,
+    wgmma,
+)
+
 __all__ = [
-    "bf16x2",
-    "copy",
-    "exp2",
-    "f16x2",
-    "fma",
-    "nothing",
-    "shuffle_bfly",
-    "shuffle_down",
-    "shuffle_idx",
-    "shuffle_up",
-]
+    "add", "bf16x2", "copy", "exp2", "f16x2", "fma", "ldmatrix", "ldmatrix_trans", "max", "min", "mma_bf16", "mma_f16",
+    "mma_tf32", "nothing", "shuffle_bfly", "shuffle_down", "shuffle_idx", "shuffle_up", "stmatrix", "stmatrix_trans",
+    "tile", "wgmma",
+]  # fmt: skip
 
 Array = NDArray[Any]
 
@@ -60,6 +65,29 @@ def f16x2(low: Array, high: Array) -> Array:
     with np.errstate(over="ignore"):
         a, b = (np.asarray(x, np.float32).astype(np.float16).view(np.uint16).astype(np.uint32) for x in (low, high))
     return a | b << 16
+
+
+def tile(values: Array) -> Array:
+    """What a copy of a box or a run of bytes leaves: the same elements."""
+    return values
+
+
+def add(old: Array, new: Array, dtype: str) -> Array:
+    """Element by element, bf16 as its bits; integers wrap."""
+    if dtype == "bf16":
+        return bf16_bits(decode(old, dtype) + decode(new, dtype))
+    with np.errstate(over="ignore"):
+        return np.add(old, new)
+
+
+def min(old: Array, new: Array, dtype: str) -> Array:
+    """The smaller of each (integers)."""
+    return np.minimum(old, new)
+
+
+def max(old: Array, new: Array, dtype: str) -> Array:
+    """The larger of each (integers)."""
+    return np.maximum(old, new)
 
 
 def _take(value: Array, source: Array) -> Array:
