@@ -85,11 +85,16 @@ class Order:
         for c in self.copies:
             x = c.place.lanes
             done = live[x.b, x.t] & (c.group < self.committed[x.b, x.t] - s.pending)
-            if done.any():
-                self._land(c, done)
-            if not done.all():
-                left.append(_some(c, ~done) if done.any() else c)
+            left += self._landed(c, done)
         self.copies = left
+
+    def _landed(self, c: Copy, done: Any) -> list[Copy]:
+        """Lands a part of a copy; the rest."""
+        if done.any():
+            self._land(c, done)
+        if done.all():
+            return []
+        return [_some(c, ~done) if done.any() else c]
 
     def _queue(self, queue: str | None) -> None:
         if queue != "cp_async":

@@ -37,6 +37,7 @@ class Program:
         self.pointers = {id(s): p for p, s in walk(self.kernel.body)}
         self.unroll = Unroll(self.compiler, self.detect)
         self._ordering: dict[int, bool] = {}
+        self._holding: dict[int, bool] = {}
 
     def spend(self, lanes: int) -> None:
         """Counts work, and refuses to go beyond the budget."""
@@ -46,6 +47,17 @@ class Program:
                 f"the interpreter stopped after {self.max_lane_ops} lane operations",
                 hint="run smaller sizes, fewer blocks, or raise max_lane_ops",
             )
+
+    def holds(self, s: Statement) -> bool:
+        """Whether threads may have to wait for others inside a statement, or are told apart by their role."""
+        known = self._holding.get(id(s))
+        if known is None:
+            group = s.kind == "call" and s.row in ROWS and ROWS[s.row].issuer == "warpgroup"
+            sync = s.kind == "sync" and s.scope != "warp"
+            known = group or sync or s.kind == "team" or (s.kind == "wait" and s.barrier is not None)
+            known = known or any(self.holds(x) for _, body in children(s) for x in body)
+            self._holding[id(s)] = known
+        return known
 
     def orders(self, s: Statement) -> bool:
         """Whether threads may meet inside a statement."""

@@ -63,6 +63,11 @@ def run(
     program.tensors.hollow = without_memory
     chosen = list(_all_blocks(program.grid)) if blocks == "all" else [b for b in blocks if _inside(b, program.grid)]
     program.watch = watch
+    if _by_strands(kernel):
+        _clusters(program, chosen)
+        if coverage and blocks == "all":
+            unwritten(program.tensors)
+        return
     batches = -(-len(chosen) // _batch(kernel, detect))
     size = max(1, -(-len(chosen) // max(1, batches)))  # equal parts, so that workers end together
     parts = [chosen[i : i + size] for i in range(0, len(chosen), size)]
@@ -82,6 +87,34 @@ def _run_batch(program: Program, blocks: list[Block]) -> None:
     linear = np.array([x + gx * (y + gy * z) for x, y, z in blocks], np.int64)
     with np.errstate(all="ignore"):
         Machine(program, blocks, linear).launch()
+
+
+_HELD = ("team", "arrive", "fence")
+
+
+def _by_strands(kernel: KernelDescriptor) -> bool:
+    """Whether parts of a block may wait for each other, so that it cannot run in lock step; or its rows are of Hopper."""
+    for _, s in walk(kernel.body):
+        if s.kind in _HELD or (s.kind in ("load", "store") and s.peer is not None):
+            return True
+        if s.kind == "sync" and (s.scope in ("named", "cluster") or s.part != "both" or s.relaxed):
+            return True
+        if s.kind in ("wait", "commit") and s.queue != "cp_async":
+            return True
+        if s.kind == "call" and not s.row.startswith(("cp.async.", "shfl.")):
+            return True
+    return False
+
+
+def _clusters(program: Program, chosen: list[Block]) -> None:
+    """Runs whole clusters, one after another: those in which a chosen block lies."""
+    from amk.harness.interp_schedule import run_cluster
+
+    size, (gx, gy, _) = program.kernel.cluster, program.grid
+    if gx % size:
+        raise ArgumentError(f"{gx} blocks are no multiple of the cluster of {size}", hint="give other sizes")
+    for x, y, z in dict.fromkeys((x - x % size, y, z) for x, y, z in chosen):
+        run_cluster(program, [(x + i, y, z) for i in range(size)], x + gx * (y + gy * z))
 
 
 def _all_blocks(grid: Block) -> Any:
@@ -107,9 +140,6 @@ def _program(
     seed: int | None,
     budget: int | None,
 ) -> Program:
-    for _, s in walk(kernel.body):
-        if s.kind in ("team", "arrive", "fence"):
-            raise Refused(f"the interpreter does not execute {s.kind!r} statements", hint="run this kernel on a GPU")
     scalars = {p.name: _scalar(p, args) for p in kernel.scalars}
     arrays = {p.name: _array(p, args, scalars) for p in kernel.tensors}
     strides = {p.name: strides_of(kernel, p, scalars) for p in kernel.tensors}
