@@ -88,6 +88,8 @@ class Cluster:
         self.met = np.zeros(self.size * self.warps, np.int64)  # the round of the cluster barrier that each warp is in
         self.committed = np.zeros((self.size, k.threads), np.int64)  # groups of cp.async
         self.copying: list[list[Any]] = [[] for _ in blocks]
+        self.last = ""  # where the work was issued that landed last
+        self.moved = False  # whether strands may have met at one place since they were last joined
         self.flights: list[Flight] = []
         self.groups: dict[tuple[str, int], list[Group]] = {}
         self.clocks: Clocks | None = None
@@ -130,6 +132,7 @@ class Cluster:
         """One piece of work on an mbarrier is over: its bytes are there, and its phase may be."""
         self.flights.remove(flight)
         flight.move()
+        self.last = flight.pointer
         slot = flight.slot
         if self.clocks is not None:
             self.clocks.landed(flight)
@@ -138,5 +141,8 @@ class Cluster:
 
     def settle(self, slot: Slot) -> None:
         """Ends the phase of an mbarrier if nothing is missing."""
+        if not slot.pending and slot.bytes < 0 and self.program.detect:
+            text = f"phase {slot.phase} of {slot} gets {-slot.bytes} bytes more than are expected"
+            self.fault("phase", text, self.last, slot.rank)
         if slot.settle() and self.clocks is not None:
             self.clocks.completed(slot)

@@ -14,6 +14,7 @@ from amk.dsl.nodes import Buffer, Call, Param, TensorMap
 from amk.dsl.types import nbytes
 from amk.errors import Refused
 from amk.harness.interp_boxes import clipped, fill_value, inside, run_of
+from amk.harness.interp_expr import ndim
 from amk.harness.interp_flight import Flight, Work
 
 if TYPE_CHECKING:
@@ -178,4 +179,4 @@ class Copies:
 def lane_of(strand: Strand, ref: Elem, t: int) -> tuple[str, Index]:
     """Name and index tuple of an operand of one thread."""
     name, index = strand.operand(ref)
-    return name, tuple(int(i) if np.ndim(i) == 0 else int(strand.each(i)[t]) for i in index)
+    return name, tuple(int(i) if ndim(i) == 0 else int(strand.each(i)[t]) for i in index)

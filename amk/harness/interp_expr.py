@@ -20,16 +20,21 @@ from amk.dsl.kernel import KernelDescriptor
 if TYPE_CHECKING:
     from amk.harness.interp_machine import Machine
 
-__all__ = ["Compiler", "Value", "narrow", "widen_bf16"]
+__all__ = ["Compiler", "Value", "narrow", "ndim", "widen_bf16"]
 
 Value = Callable[["Machine"], Any]
+
+
+def ndim(value: Any) -> int:
+    """As np.ndim, without making an array of a number first."""
+    return getattr(value, "ndim", 0)
 
 
 def _guarded(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """A division that gives 0 where the divisor is 0 (lanes that are masked off may hold anything)."""
 
     def divide(a: Any, b: Any) -> Any:
-        if np.ndim(a) == np.ndim(b) == 0:
+        if ndim(a) == ndim(b) == 0:
             return function(int(a), int(b)) if b else 0
         return function(a, b)
 

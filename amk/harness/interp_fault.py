@@ -9,12 +9,12 @@ __all__ = ["FAMILIES", "Fault", "FaultKind", "family_of"]
 
 FaultKind = Literal[
     "bounds", "race", "uninitialised", "divergence", "deadlock", "overflow", "alignment", "async", "double-write",
-    "unwritten", "assume",
+    "unwritten", "assume", "phase", "proxy", "wgmma", "exit",
 ]  # fmt: skip
 
 FAMILIES: dict[str, frozenset[str]] = {
     "AMK2": frozenset(("bounds", "uninitialised", "alignment", "overflow")),
-    "AMK3": frozenset(("race", "divergence", "deadlock", "async")),
+    "AMK3": frozenset(("race", "divergence", "deadlock", "async", "phase", "proxy", "wgmma", "exit")),
     "AMK4": frozenset(("unwritten", "double-write")),
 }
 # Rules whose fault has a kind of its own: another fault of the same run says nothing about theirs.
@@ -25,6 +25,13 @@ _OWN: dict[str, frozenset[str]] = {
     "AMK206": frozenset(("uninitialised", "async")),
     "AMK207": frozenset(("uninitialised",)),
     **dict.fromkeys(("AMK302", "AMK305"), frozenset(("divergence", "deadlock"))),
+    "AMK303": frozenset(("async", "race", "uninitialised")),
+    "AMK307": frozenset(("deadlock",)),
+    "AMK308": frozenset(("async", "exit")),
+    "AMK309": frozenset(("proxy",)),
+    "AMK310": frozenset(("phase", "deadlock")),
+    "AMK311": frozenset(("wgmma",)),
+    "AMK312": frozenset(("exit",)),
 }
 
 

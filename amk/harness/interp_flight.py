@@ -21,7 +21,8 @@ class Flight:
     pointer: str
     rank: int
     thread: int
-    touched: list[Any] = field(default_factory=list)  # what the shadow has to be told when it lands
+    touched: list[Any] = field(default_factory=list)  # what the clocks have to be told when it lands
+    known: Any = None  # what its thread had seen
 
 
 @dataclass(eq=False)

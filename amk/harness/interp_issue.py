@@ -13,6 +13,7 @@ from amk.dsl.nodes import Arrive, Call, Commit, Fence, Sync, Wait
 from amk.errors import Refused
 from amk.harness.interp_cluster import Slot
 from amk.harness.interp_copies import Copies
+from amk.harness.interp_expr import ndim
 from amk.harness.interp_flight import Group, Work
 from amk.harness.interp_matrix import Matrix
 from amk.harness.interp_order import Order
@@ -46,7 +47,7 @@ class Issue(Order):
         m = self.m
         name, (index,) = m.operand(ref)
         threads, rank = m.threads(), m.rank if peer is None else m.value(peer)
-        if np.ndim(index) == np.ndim(rank) == 0:
+        if ndim(index) == ndim(rank) == 0:
             return [(self.slot(int(rank), name, int(index)), threads)]
         pairs = np.stack([m.each(rank)[threads], m.each(index)[threads]])
         kinds, which = np.unique(pairs, axis=1, return_inverse=True)

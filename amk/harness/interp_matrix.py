@@ -14,6 +14,7 @@ from amk.dsl.nodes import Buffer, Call
 from amk.dsl.types import nbytes
 from amk.errors import Refused
 from amk.harness.interp_boxes import tile_of
+from amk.harness.interp_expr import ndim
 from amk.harness.interp_flight import Work
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Matrix:
     def _file(self, ref: Elem, count: int) -> tuple[str, tuple[Any, ...]]:
         """Name, and index of `count` neighbouring registers of the whole block."""
         name, index = self.m.operand(ref)
-        if any(np.ndim(i) for i in index):
+        if any(ndim(i) for i in index):
             raise Refused(f"{ref}: registers of an instruction need one index for all lanes")
         first = tuple(int(i) for i in index)
         shape = self.m.registers.arrays[name].shape
@@ -47,13 +48,19 @@ class Matrix:
         """`count` registers of the active warps, [count, warps, 32]."""
         name, key = self._file(ref, count)
         if self.m.detect:
+            self._touch(name)
             valid = self.m.registers.valid[name][key][..., self.m.threads()]
             if not valid.all():
                 self.m.wrong("uninitialised", f"{ref} is read before it is written")
         return self.m.registers.arrays[name][key][..., self.m.threads()].reshape(count, -1, 32)
 
+    def _touch(self, name: str) -> None:
+        if self.m.cluster.clocks is not None:
+            self.m.cluster.clocks.files.touch(self.m, name)
+
     def _set(self, ref: Elem, values: Any) -> None:
         name, key = self._file(ref, len(values))
+        self._touch(name)
         threads = self.m.threads()
         self.m.registers.arrays[name][(*key, threads)] = values.reshape(len(values), -1)
         if self.m.detect:
@@ -127,7 +134,20 @@ class Matrix:
         keys = [("wgmma", base + w) for w in range(4)]
         groups = [m.order.add(key, work) for key in keys]
         if m.cluster.clocks is not None:
-            m.cluster.clocks.multiplies(m, t, s, tiles, list(zip(keys, groups, strict=True)), scale)
+            self._taken(s, t, scale)
+            names = tuple(m.operand(s.refs[r])[0] for r in ("acc", "a") if r == "acc" or major_a == "reg")
+            m.cluster.clocks.multiplies(m, t, tiles, list(zip(keys, groups, strict=True)), names)
+
+    def _taken(self, s: Call, t: int, scale: bool) -> None:
+        """Registers that are read hold values; the sums do from now on."""
+        row, m = ROWS[s.row], self.m
+        for role, read in (("acc", scale), ("a", row.operand("a").space == "register")):
+            if row.operand(role).space == "register":
+                name, key = self._file(s.refs[role], row.operand(role).nbytes // 4)
+                valid = m.registers.valid[name][(*key, slice(t, t + 128))]
+                if read and not valid.all():
+                    m.wrong("uninitialised", f"{s.refs[role]} is read before it is written", t)
+                valid[...] = True
 
     def _owned(self, ref: Elem, count: int, threads: slice) -> Any:
         """Registers of a warpgroup as a view, [count, 128]."""
@@ -140,7 +160,7 @@ class Matrix:
         name, index = m.operand(ref)
         b = m.declared(name)
         assert isinstance(b, Buffer)
-        start = tuple(int(i) if np.ndim(i) == 0 else int(m.each(i)[t]) for i in index)
+        start = tuple(int(i) if ndim(i) == 0 else int(m.each(i)[t]) for i in index)
         at = tile_of(b, start, tile)
         if at is None:
             m.wrong("bounds", f"the tile {tile} from {name}{list(start)} on leaves the array", t)

@@ -71,12 +71,12 @@ class Meet:
         meeting.here += self.s.nt
         if clocks is not None:
             clocks.gave(meeting, self.s, memory)
-        meeting.full()
+        self.s.cluster.moved |= meeting.full()
 
-    def _over(self, meeting: Meeting, turn: int, what: str, memory: bool = True) -> bool:
+    def _over(self, meeting: Meeting, turn: int, what: str) -> bool:
         if meeting.turn > turn:
             if self.s.cluster.clocks is not None:
-                self.s.cluster.clocks.took(meeting, turn, self.s, memory)
+                self.s.cluster.clocks.took(meeting, turn, self.s)
             return self._next()
         here, size = meeting.here, meeting.size
         self.s.why = f"thread {self.s.low} waits at {what}, where {here} of {size} threads are"
@@ -89,7 +89,7 @@ class Meet:
             self._whole("a barrier of the block")
             self.s.token = meeting.turn
             self._join(meeting, not s.relaxed)
-        return self._over(meeting, self.s.token, "a barrier of the block", not s.relaxed)
+        return self._over(meeting, self.s.token, "a barrier of the block")
 
     def _cluster(self, s: Sync) -> bool:
         m, meeting = self.s, self.s.cluster.everyone
@@ -102,7 +102,7 @@ class Meet:
             self._join(meeting, not s.relaxed)
         if s.part == "arrive":
             return self._next()
-        return self._over(meeting, int(mine.max()), "a barrier of the cluster", not s.relaxed)
+        return self._over(meeting, int(mine.max()), "a barrier of the cluster")
 
     def _named(self, s: Sync) -> bool:
         m = self.s
@@ -131,6 +131,7 @@ class Meet:
             return False
         if ragged:
             m.why = f"thread {m.low} waits for its warpgroup at {s.row}"
+            m.cluster.moved = True
             m.ready = lambda: False  # until it is joined with the others
             return False
         self._whole(s.row)

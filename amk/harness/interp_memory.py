@@ -29,6 +29,7 @@ class GlobalMemory:
     strides: dict[str, tuple[int, ...]]
     shadows: dict[str, Shadow] = field(default_factory=dict)
     counts: dict[str, Any] = field(default_factory=dict)
+    traces: dict[str, Any] = field(default_factory=dict)  # as shadows, for blocks that run by strands
     hollow: bool = False  # one element stands for all, so that who touched it says nothing
 
 

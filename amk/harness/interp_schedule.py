@@ -77,6 +77,9 @@ class _Late:
 
     def _join(self) -> bool:
         """Joins neighbours at the same place, so that warpgroups can go on and fewer strands run."""
+        if not self.cluster.moved:
+            return False
+        self.cluster.moved = False
         self.strands.sort(key=lambda s: (s.rank, s.span))
         out: list[Strand] = []
         for place, group in groupby(self.strands, key=lambda s: s.place()):

@@ -16,7 +16,7 @@ from amk.dsl.nodes import For, If, Let, Load, Statement, Store, Team
 from amk.errors import Refused
 from amk.harness.interp_cluster import Cluster
 from amk.harness.interp_data import Data
-from amk.harness.interp_expr import narrow
+from amk.harness.interp_expr import narrow, ndim
 from amk.harness.interp_issue import Issue
 from amk.harness.interp_machine import Machine
 from amk.harness.interp_meet import Meet
@@ -48,7 +48,8 @@ class _Memory(Memory):
 
     def __init__(self, strand: Strand) -> None:
         c = strand.cluster
-        self.m, self.tensors, self.extents, self.shadows = strand, c.program.tensors, c.extents, {}
+        self.m = self.strand = strand
+        self.tensors, self.extents, self.shadows = c.program.tensors, c.extents, {}
         self.shared = {n: a[strand.rank : strand.rank + 1] for n, a in c.shared.items()}
         self.cluster, self.rank, self.where = c, strand.rank, None
         self.where: Any
@@ -65,7 +66,21 @@ class _Memory(Memory):
 
     def touch(self, mode: str, p: Place) -> None:
         if self.cluster.clocks is not None and not (self.tensors.hollow and p.name in self.tensors.arrays):
-            self.cluster.clocks.touch(self.m, mode, p)
+            self.cluster.clocks.touch(self.strand, mode, p)
+
+    def shadow(self, name: str) -> Any:
+        return _Landing(self.cluster, name)
+
+
+class _Landing:
+    """Tells the clocks where copies of cp.async have landed."""
+
+    def __init__(self, cluster: Cluster, name: str) -> None:
+        self.cluster, self.name = cluster, name
+
+    def land(self, at: Any, lanes: Lanes) -> None:
+        if self.cluster.clocks is not None:
+            self.cluster.clocks.touched.land(self.name, at, lanes.gid)
 
 
 class _Registers(Registers):
@@ -78,6 +93,13 @@ class _Registers(Registers):
         self.m = strand
         self.arrays = part(strand.cluster.registers[strand.rank])
         self.valid = part(strand.cluster.valid[strand.rank])
+        self.strand = strand
+
+    def _key(self, name: str, index: tuple[Any, ...]) -> Any:
+        clocks = self.strand.cluster.clocks
+        if clocks is not None:
+            clocks.files.touch(self.strand, name)
+        return super()._key(name, index)
 
 
 class Strand(Machine):
@@ -139,6 +161,8 @@ class Strand(Machine):
 
     def each(self, value: Any) -> Any:
         """A value for every lane of the strand."""
+        if ndim(value) == 2 and value.shape[1] == self.nt:
+            return value[0]
         return np.broadcast_to(value, (1, self.nt))[0]
 
     def report(self, kind: Any, message: str, row: int, thread: int, values: dict[str, Any]) -> None:
@@ -194,7 +218,7 @@ class Strand(Machine):
 
     def _branch(self, s: If, f: Frame) -> None:
         cond = self.value(s.cond)
-        if np.ndim(cond) == 0:
+        if ndim(cond) == 0:
             f.at += 1
             if cond:
                 self.stack.append(Frame(s.body, f.live, f.live))
@@ -233,7 +257,7 @@ class Strand(Machine):
 
     def _head(self, f: Frame) -> None:
         assert f.loop is not None
-        if np.ndim(f.v) == np.ndim(f.hi) == 0:
+        if ndim(f.v) == ndim(f.hi) == 0:
             if not f.v < f.hi:
                 self.stack.pop()
                 return
@@ -257,7 +281,7 @@ class Strand(Machine):
             return
         self.program.spend(self.nt)
         self.current, self.mask = s, f.live
-        uneven = np.ndim(f.v) or np.ndim(f.hi)
+        uneven = ndim(f.v) or ndim(f.hi)
         for name, value in [(c.name, narrow(self.value(c.next, c.dtype), c.dtype)) for c in s.carry]:
             if uneven and f.live is not None:
                 self.set(name, value)
@@ -287,7 +311,7 @@ class Strand(Machine):
         lo, hi = 32 * first, min(32 * end, self.nt)
 
         def cut(v: Any) -> Any:
-            return v[..., lo:hi] if np.ndim(v) and v.shape[-1] == self.nt and self.nt > 1 else v
+            return v[..., lo:hi] if ndim(v) and v.shape[-1] == self.nt and self.nt > 1 else v
 
         out = Strand(self.cluster, self.rank, (self.span[0] + first, self.span[0] + end))
         out.env = {n: cut(v) for n, v in self.env.items()} | {"t": out.env["t"]}
@@ -301,7 +325,7 @@ class Strand(Machine):
 
     def place(self) -> tuple[Any, ...] | None:
         """Where it is, comparable between strands; None inside a loop whose lanes differ."""
-        if any(np.ndim(x) for f in self.stack for x in (f.v, f.hi, f.step)):
+        if any(ndim(x) for f in self.stack for x in (f.v, f.hi, f.step)):
             return None
         return (self.rank, self.token, *((id(f.body), f.at, f.v, f.hi, f.step) for f in self.stack))
 
@@ -309,9 +333,9 @@ class Strand(Machine):
         """This strand and the one of the next warps, which is at the same place."""
 
         def both(a: Any, b: Any) -> Any:
-            if a is b or (np.ndim(a) == np.ndim(b) == 0 and a == b):
+            if a is b or (ndim(a) == ndim(b) == 0 and a == b):
                 return a
-            if np.ndim(a) > 2 or np.ndim(b) > 2:
+            if ndim(a) > 2 or ndim(b) > 2:
                 return a
             return np.concatenate([np.broadcast_to(a, (1, self.nt)), np.broadcast_to(b, (1, other.nt))], axis=1)
 
