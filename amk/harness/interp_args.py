@@ -11,7 +11,7 @@ import numpy as np
 from amk.dsl.evaluate import function_of
 from amk.dsl.expr import BUILTINS, Apply, Expr, Var, parts
 from amk.dsl.kernel import KernelDescriptor
-from amk.dsl.nodes import For, If, Let, Param, Statement
+from amk.dsl.nodes import For, If, Let, Param, Statement, Team
 from amk.dsl.types import DTYPES
 from amk.errors import ArgumentError
 from amk.harness.interp_registers import poison
@@ -168,6 +168,9 @@ def _cost(body: tuple[Statement, ...], env: dict[str, Any]) -> int:
             total += _cost(s.body, env)
         elif isinstance(s, For):
             total += _loop(s, env)
+        elif isinstance(s, Team):
+            warps = max(r.warps[1] for r in s.roles)
+            total += sum(_cost(r.body, env) * (r.warps[1] - r.warps[0]) for r in s.roles) // warps
     return total
 
 

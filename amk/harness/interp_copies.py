@@ -28,7 +28,7 @@ Index = tuple[int, ...]
 class _Shared:
     """A run of elements of a shared buffer of one block."""
 
-    def __init__(self, strand: Strand, ref: Elem, t: int, count: int, rank: int) -> None:
+    def __init__(self, strand: Strand, ref: Elem, t: int, count: int, rank: int, align: int) -> None:
         name, start = lane_of(strand, ref, t)
         b = strand.declared(name)
         assert isinstance(b, Buffer)
@@ -40,6 +40,9 @@ class _Shared:
             raise Refused(f"the cluster has no block of rank {rank}")
         self.name, self.size = name, nbytes(b.dtype)
         self.at = run_of(b, start, count) + rank * strand.cluster.extents[name]
+        byte = int(self.at[0]) * self.size % (strand.cluster.extents[name] * self.size)
+        if strand.detect and (b.align < align or (byte + strand.kernel.shared_offsets[name]) % align):
+            strand.wrong("alignment", f"{name}{list(start)} is not aligned to {align} bytes", t)
         self.store = strand.cluster.shared[name].reshape(-1)
 
     def get(self) -> Any:
@@ -56,6 +59,8 @@ class _Global:
         self.p, self.tensors = p, strand.program.tensors
         self.array = self.tensors.arrays[p.name]
         self.start, self.box, self.fill = start, box, fill_value(fill, self.array.dtype, p.dtype == "bf16")
+        self.key: tuple[Any, ...]
+        self.part: tuple[slice, ...]
         self.key, self.part = clipped(start, box, self.array.shape)
 
     def get(self) -> Any:
@@ -126,16 +131,25 @@ class Copies:
             p = self.m.declared(name)
             assert isinstance(p, Param)
             count = int(size[t]) // nbytes(p.dtype)
+            self._aligned(s, p, start, t)
             shared = self.m.declared(s.refs["dst" if "bar" in s.refs else "src"].buffer)
             self._issue(s, t, _Run(self.m, p, start, count, t), int(size[t]) // nbytes(shared.dtype))
+
+    def _aligned(self, s: Call, p: Param, start: Index, t: int) -> None:
+        """The global address of a bulk copy is a multiple of 16 bytes."""
+        steps = self.m.program.tensors.strides[p.name]
+        byte = sum(i * n for i, n in zip(start, steps, strict=True)) * nbytes(p.dtype)
+        if self.m.detect and (byte % 16 or p.align < 16):
+            self.m.wrong("alignment", f"{s.row}: {p.name}{list(start)} is not aligned to 16 bytes", t)
 
     def _issue(self, s: Call, t: int, far: _Global, count: int) -> None:
         if "bar" in s.refs:
             for rank in self._targets(s, t):
-                near = _Shared(self.m, s.refs["dst"], t, count, rank)
+                near = _Shared(self.m, s.refs["dst"], t, count, rank, ROWS[s.row].operand("dst").align)
                 self._load(s, t, rank, near, far)
         else:
-            self._store(s, t, _Shared(self.m, s.refs["src"], t, count, self.m.rank), far)
+            align = ROWS[s.row].operand("src").align
+            self._store(s, t, _Shared(self.m, s.refs["src"], t, count, self.m.rank, align), far)
 
     def _targets(self, s: Call, t: int) -> list[int]:
         if "mask" not in s.args:
@@ -149,7 +163,9 @@ class Copies:
         if not slot.ready:
             self.m.wrong("phase", f"{slot} is used before it is initialised", t)
         pointer = self.m.program.pointers.get(id(s), "")
-        flight = Flight(slot, near.size * len(near.at), lambda: near.put(far.get()), pointer, self.m.rank, t + self.m.low)
+        flight = Flight(
+            slot, near.size * len(near.at), lambda: near.put(far.get()), pointer, self.m.rank, t + self.m.low
+        )
         clocks = self.m.cluster.clocks
         if clocks is not None:
             clocks.loads(self.m, t, flight, near, far)
@@ -158,9 +174,9 @@ class Copies:
     def _between(self, s: Call, t: int, size: int) -> None:
         count = size // nbytes(self.m.declared(s.refs["dst"].buffer).dtype)
         peer = int(self.m.each(self.m.value(s.args["peer"]))[t])
-        near = _Shared(self.m, s.refs["dst"], t, count, peer)
+        near = _Shared(self.m, s.refs["dst"], t, count, peer, 16)
         source = size // nbytes(self.m.declared(s.refs["src"].buffer).dtype)
-        self._load(s, t, peer, near, _Shared(self.m, s.refs["src"], t, source, self.m.rank))
+        self._load(s, t, peer, near, _Shared(self.m, s.refs["src"], t, source, self.m.rank, 16))
 
     def _store(self, s: Call, t: int, near: _Shared, far: _Global) -> None:
         combine = ROWS[s.row].numpy() if ".reduce." in s.row else None

@@ -30,7 +30,7 @@ class Issue(Order):
     """The asynchronous side of a strand. Groups are kept by thread (bulk) or by warp (wgmma)."""
 
     def __init__(self, strand: Strand) -> None:
-        self.m: Strand = strand  # type: ignore[assignment]
+        self.m: Strand = strand
         c = strand.cluster
         self.committed = c.committed[strand.rank][None, strand.low : strand.low + strand.nt]
         self.pool = c.copying[strand.rank]

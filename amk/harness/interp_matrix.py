@@ -1,4 +1,4 @@
-"""ldmatrix, stmatrix, mma.sync and wgmma of a strand: which elements and registers they take; fragments say the rest."""
+"""ldmatrix, stmatrix, mma.sync and wgmma of a strand: the elements and registers they take; fragments say the rest."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,8 @@ from amk.harness.interp_expr import narrow, ndim
 from amk.harness.interp_issue import Issue
 from amk.harness.interp_machine import Machine
 from amk.harness.interp_meet import Meet
-from amk.harness.interp_memory import Memory, Place
-from amk.harness.interp_registers import Registers
 from amk.harness.interp_shadow import Lanes
+from amk.harness.interp_views import StrandMemory, StrandRegisters
 
 __all__ = ["Frame", "Strand"]
 
@@ -43,67 +43,11 @@ class Frame:
     step: Any = 1
 
 
-class _Memory(Memory):
-    """Memory as one block of a cluster sees it; `where` names another block."""
-
-    def __init__(self, strand: Strand) -> None:
-        c = strand.cluster
-        self.m = self.strand = strand
-        self.tensors, self.extents, self.shadows = c.program.tensors, c.extents, {}
-        self.shared = {n: a[strand.rank : strand.rank + 1] for n, a in c.shared.items()}
-        self.cluster, self.rank, self.where = c, strand.rank, None
-        self.where: Any
-
-    def _shared(self, b: Any, ref: Any, parts: list[Any], width: int, lanes: Lanes) -> Place:
-        p = super()._shared(b, ref, parts, width, lanes)
-        rank = self.rank if self.where is None else self.m.flat(self.where, lanes)
-        bad = (np.asarray(rank) < 0) | (np.asarray(rank) >= self.cluster.size)
-        if bad.any():
-            value = int(np.broadcast_to(rank, len(lanes.b))[int(np.argmax(bad))])
-            self.m.fail("bounds", f"{ref}: the cluster has no block of rank {value}", lanes, int(np.argmax(bad)))
-        at = p.key[0] + rank * self.extents[b.name]
-        return Place(b.name, self.cluster.shared[b.name].reshape(-1), (at,), at.reshape(-1), width, lanes)
-
-    def touch(self, mode: str, p: Place) -> None:
-        if self.cluster.clocks is not None and not (self.tensors.hollow and p.name in self.tensors.arrays):
-            self.cluster.clocks.touch(self.strand, mode, p)
-
-    def shadow(self, name: str) -> Any:
-        return _Landing(self.cluster, name)
-
-
-class _Landing:
-    """Tells the clocks where copies of cp.async have landed."""
-
-    def __init__(self, cluster: Cluster, name: str) -> None:
-        self.cluster, self.name = cluster, name
-
-    def land(self, at: Any, lanes: Lanes) -> None:
-        if self.cluster.clocks is not None:
-            self.cluster.clocks.touched.land(self.name, at, lanes.gid)
-
-
-class _Registers(Registers):
-    """The registers of some threads, as views of their block's."""
-
-    def __init__(self, strand: Strand) -> None:
-        def part(arrays: dict[str, Any]) -> dict[str, Any]:
-            return {n: a[..., strand.low : strand.low + strand.nt] for n, a in arrays.items()}
-
-        self.m = strand
-        self.arrays = part(strand.cluster.registers[strand.rank])
-        self.valid = part(strand.cluster.valid[strand.rank])
-        self.strand = strand
-
-    def _key(self, name: str, index: tuple[Any, ...]) -> Any:
-        clocks = self.strand.cluster.clocks
-        if clocks is not None:
-            clocks.files.touch(self.strand, name)
-        return super()._key(name, index)
-
-
 class Strand(Machine):
     """Threads low to low + nt of the block of a rank. `ready` says whether what it waits for has come."""
+
+    memory: StrandMemory
+    order: Issue
 
     def __init__(self, cluster: Cluster, rank: int, warps: tuple[int, int]) -> None:
         self.cluster, self.rank, self.span = cluster, rank, warps
@@ -119,12 +63,12 @@ class Strand(Machine):
         self.env = {**self.program.scalars, **dict(zip(("gx", "gy", "gz"), self.program.grid, strict=True))}
         self.env |= dict(zip(("bx", "by", "bz"), self.blocks[0], strict=True))
         self.env |= {"t": (self.cols + self.low)[None], "rank": rank}
-        self.registers, self.memory = _Registers(self), _Memory(self)
+        self.registers, self.memory = StrandRegisters(self), StrandMemory(self)
         self.order, self.meet = Issue(self), Meet(self)
         self.stack = [Frame(self.kernel.body, None, None)]
         self.ready: Callable[[], bool] | None = None
-        self.why, self.token, self.parts = "", -1, []
-        self.parts: list[Strand]
+        self.why, self.token = "", -1
+        self.parts: list[Strand] = []
         data = Data(self)
         self._steps = {
             "let": self._let, "if": self._if, "for": self._for, "assume": self._assume, "load": self._from(data.load),
@@ -305,7 +249,7 @@ class Strand(Machine):
     def split(self, flags: Any) -> None:
         """Cuts the strand wherever the flags of neighbouring warps differ; the parts do the current statement again."""
         cuts = [0, *(i for i in range(1, self.warps) if flags[i] != flags[i - 1]), self.warps]
-        self.parts = [self._part(a, b) for a, b in zip(cuts, cuts[1:], strict=False)]
+        self.parts = [self._part(a, b) for a, b in pairwise(cuts)]
 
     def _part(self, first: int, end: int) -> Strand:
         lo, hi = 32 * first, min(32 * end, self.nt)

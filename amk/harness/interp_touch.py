@@ -88,8 +88,8 @@ class Touch:
             bad &= ~x.atomic[at]
         if bad.any():
             copied = bool(x.copied[at][bad].any())
-            text = "is touched by a thread that need not see the copy to it" if copied else "is touched by two unordered"
-            self._wrong(m, "async" if copied else "race", name, at, gid, bad, text)
+            text = "by a thread that need not see the copy to it" if copied else "by two threads unordered"
+            self._wrong(m, "async" if copied else "race", name, at, gid, bad, f"is touched {text}")
 
     def _after_reads(self, m: Strand, name: str, x: Trace, at: Any, gid: Any) -> None:
         readers = x.readers[at]

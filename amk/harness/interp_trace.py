@@ -52,7 +52,7 @@ class Trace:
         self.flying, self.copied, self.proxy, self.atomic = (np.zeros(size, np.bool_) for _ in range(4))
 
     def writes(self, at: Any) -> Iterator[tuple[int, int, bool, bool, int, Any]]:
-        """(column, clock, through the async proxy, by a copy, cluster, an element) of each last write of some elements."""
+        """(column, clock, async proxy or not, by a copy or not, cluster, an element) of each last write of elements."""
         if not len(at):
             return
         keys = np.stack([self.who[at], self.clock[at], self.proxy[at], self.copied[at], self.cluster[at]])

@@ -93,7 +93,7 @@ _HELD = ("team", "arrive", "fence")
 
 
 def _by_strands(kernel: KernelDescriptor) -> bool:
-    """Whether parts of a block may wait for each other, so that it cannot run in lock step; or its rows are of Hopper."""
+    """Whether parts of a block may wait for each other, so that lock step is no way to run it, or rows ask for it."""
     for _, s in walk(kernel.body):
         if s.kind in _HELD or (s.kind in ("load", "store") and s.peer is not None):
             return True

@@ -80,7 +80,8 @@ def _mma(acc: Array, a: Array, b: Array, dtype: str) -> Array:
     product = np.matmul(_a_matrix(a, dtype), _b_matrix(b, dtype))  # [warps, 16, 8]
     warps = product.shape[0]
     spread = product.reshape(warps, 2, 8, 4, 2).transpose(1, 4, 0, 2, 3).reshape(4, warps, 32)
-    return np.asarray(acc, np.float32) + spread
+    out: Array = np.asarray(acc, np.float32) + spread
+    return out
 
 
 def mma_f16(acc: Array, a: Array, b: Array) -> Array:
@@ -108,7 +109,7 @@ def _accumulator(n: int) -> Array:
 
 def wgmma(acc: Array, a: Array, b: Array, scale_d: bool) -> Array:
     """acc [n / 2, 128] := a [64, 16] b [16, n], added to acc with `scale_d`; f32 sums of exact products."""
-    product = np.matmul(a, b).reshape(-1)[_accumulator(b.shape[1])]
+    product: Array = np.matmul(a, b).reshape(-1)[_accumulator(b.shape[1])]
     return np.asarray(acc, np.float32) + product if scale_d else product
 
 
