@@ -186,7 +186,7 @@ class Copies:
             return lambda: far.put(values, combine)
 
         key = ("bulk", t + self.m.base)
-        group = self.m.order.add(key, Work(read))
+        group = self.m.order.add(key, Work(read, self.m.program.pointers.get(id(s), "")))
         clocks = self.m.cluster.clocks
         if clocks is not None:
             clocks.stores(self.m, t, key, group, near, far, combine is not None)

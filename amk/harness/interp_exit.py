@@ -52,9 +52,10 @@ class Exit:
                 self.c.fault("exit", "the block ends while this copy is in flight", flight.pointer, m.rank)
         for (queue, number), groups in self.c.groups.items():
             rank = number // (self.c.threads if queue == "bulk" else self.c.warps)
-            if rank == m.rank and any(g.work and not g.fetched for g in groups):
+            late = next((g.work[0] for g in groups if g.work and not g.fetched), None)
+            if rank == m.rank and late is not None:
                 said = "reads shared memory or registers" if queue == "wgmma" else "reads shared memory"
-                self.c.fault("exit", f"the block ends while a group of {queue} {said}", "", m.rank)
+                self.c.fault("exit", f"the block ends while a group of {queue} {said}", late.pointer, m.rank)
         if self.c.copying[m.rank]:
             lane = int(np.min(self.c.copying[m.rank][0].place.lanes.gid)) - m.rank * self.c.threads
             self.c.fault("exit", "the block ends with a cp.async in flight", "", m.rank, lane)

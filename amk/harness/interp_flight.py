@@ -30,6 +30,7 @@ class Work:
     """One operation of a group: `read` takes its sources and returns what then writes the destination."""
 
     read: Callable[[], Callable[[], None]]
+    pointer: str
     write: Callable[[], None] | None = None
 
     def fetch(self) -> None:

@@ -130,7 +130,7 @@ class Matrix:
             acc[...] = new
             return lambda: None
 
-        work, base = Work(read), m.rank * m.cluster.warps + m.low // 32 + t // 32
+        work, base = Work(read, m.program.pointers.get(id(s), "")), m.rank * m.cluster.warps + m.low // 32 + t // 32
         keys = [("wgmma", base + w) for w in range(4)]
         groups = [m.order.add(key, work) for key in keys]
         if m.cluster.clocks is not None:

@@ -14,6 +14,7 @@ _ISA = "PTX ISA, Data Movement and Conversion Instructions: cp.async.bulk"
 _REDUCE = "PTX ISA, Data Movement and Conversion Instructions: cp.reduce.async.bulk"
 _BYTES = Arg("bytes", "u32", constant=True, low=16, high=(1 << 20) - 16, multiple_of=16)
 _MEANING = "amk.dsl.instructions.meanings:"
+_MEANINGS = {"": "tile", "add": "add", "min": "minimum", "max": "maximum"}
 
 
 def _load(multicast: bool) -> Row:
@@ -53,7 +54,7 @@ def _store(op: str = "") -> Row:
         args=(_BYTES,),
         completes="bulk",
         feature="tma",
-        meaning=_MEANING + (op or "tile"),
+        meaning=_MEANING + _MEANINGS[op],
     )  # fmt: skip
 
 

@@ -20,9 +20,9 @@ from amk.dsl.instructions.fragments import (
 )
 
 __all__ = [
-    "add", "bf16x2", "copy", "exp2", "f16x2", "fma", "ldmatrix", "ldmatrix_trans", "max", "min", "mma_bf16", "mma_f16",
-    "mma_tf32", "nothing", "shuffle_bfly", "shuffle_down", "shuffle_idx", "shuffle_up", "stmatrix", "stmatrix_trans",
-    "tile", "wgmma",
+    "add", "bf16x2", "copy", "exp2", "f16x2", "fma", "ldmatrix", "ldmatrix_trans", "maximum", "minimum", "mma_bf16",
+    "mma_f16", "mma_tf32", "nothing", "shuffle_bfly", "shuffle_down", "shuffle_idx", "shuffle_up", "stmatrix",
+    "stmatrix_trans", "tile", "wgmma",
 ]  # fmt: skip
 
 Array = NDArray[Any]
@@ -80,12 +80,12 @@ def add(old: Array, new: Array, dtype: str) -> Array:
         return np.add(old, new)
 
 
-def min(old: Array, new: Array, dtype: str) -> Array:
+def minimum(old: Array, new: Array, dtype: str) -> Array:
     """The smaller of each (integers)."""
     return np.minimum(old, new)
 
 
-def max(old: Array, new: Array, dtype: str) -> Array:
+def maximum(old: Array, new: Array, dtype: str) -> Array:
     """The larger of each (integers)."""
     return np.maximum(old, new)
 

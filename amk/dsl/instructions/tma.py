@@ -21,6 +21,7 @@ _REDUCED = {
     "max": ("i32", "u32", "i64", "u64"),
 }
 _MEANING = "amk.dsl.instructions.meanings:"
+_MEANINGS = {"": "tile", "add": "add", "min": "minimum", "max": "maximum"}
 
 
 def _load(rank: int, *, multicast: bool = False) -> Row:
@@ -59,7 +60,7 @@ def _store(rank: int, op: str = "") -> Row:
         ),
         completes="bulk",
         feature="tma",
-        meaning=_MEANING + (op or "tile"),
+        meaning=_MEANING + _MEANINGS[op],
     )  # fmt: skip
 
 
