@@ -22,7 +22,9 @@ Array = NDArray[Any]
 
 
 def decode(bits: Array, dtype: str) -> Array:
-    """float32 of 16-bit elements."""
+    """float32 of 16-bit elements (f16 as such or as bits)."""
+    if np.asarray(bits).dtype == np.float16:
+        return np.asarray(bits).astype(np.float32)
     if dtype == "bf16":
         return (np.asarray(bits, np.uint32) << np.uint32(16)).view(np.float32)
     return np.ascontiguousarray(bits, np.uint16).view(np.float16).astype(np.float32)
