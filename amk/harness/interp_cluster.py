@@ -59,13 +59,14 @@ class Meeting:
     size: int
     here: int = 0
     turn: int = 0
-    who: list[tuple[int, Any]] = field(default_factory=list)  # threads that came, for what they hand over
+    warps: set[int] = field(default_factory=set)  # that are there
 
     def full(self) -> bool:
         """Whether all have come; the next round then begins."""
         if self.here < self.size:
             return False
         self.here, self.turn = 0, self.turn + 1
+        self.warps.clear()
         return True
 
 

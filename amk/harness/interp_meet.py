@@ -117,7 +117,10 @@ class Meet:
                 return False
             if meeting.here + m.nt > s.threads:
                 m.wrong("phase", f"barrier {s.id} of {s.threads} threads is reached by more")
+            if not meeting.warps.isdisjoint(range(*m.span)):
+                m.wrong("phase", f"barrier {s.id} is reached by a warp twice before all have reached it once")
             m.token = meeting.turn
+            meeting.warps.update(range(*m.span))
             self._join(meeting)
         return self._next() if s.part == "arrive" else self._over(meeting, m.token, f"barrier {s.id}")
 
