@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Clocks"]
 
 Key = tuple[str, int]
+KEPT = 8  # rounds of a barrier of which it is remembered what they hand over
 
 
 class Clocks:
@@ -69,6 +70,7 @@ class Clocks:
         if old is not None:
             rows = [np.maximum(_wide(a, self.done), _wide(b, self.done)) for a, b in zip(old, rows, strict=True)]
         self._gifts[key] = rows
+        self._gifts.pop((key[0], key[1] - KEPT), None)
 
     def _take(self, key: tuple[int, int], threads: Any) -> None:
         for mine, gift in zip((self.done, self.fenced, self.seen), self._gifts.get(key, ()), strict=False):
@@ -176,19 +178,19 @@ class Clocks:
 
     def stores(self, m: Strand, t: int, key: Key, group: Group, near: Any, far: Any, adds: bool) -> None:
         """A copy out of shared memory is issued."""
-        me, column, clock = t + m.base, self.of_queue(key), self._number(key, group)
+        me, column, clock = t + m.base, self.of_queue(key), group.number
         self.touched.source(m, me, near, ((column + 1, clock),))
         if far.p.name not in self.c.program.tensors.counts or self.c.program.detect:
             self.touched.target(m, me, far.p.name, far.elements(), column, clock, flying=False, adds=adds)
 
     def multiplies(self, m: Strand, t: int, tiles: Any, keyed: Any, names: tuple[str, ...]) -> None:
         """A wgmma of a warpgroup is issued."""
-        pairs = tuple(sorted((self.of_queue(key), self._number(key, group)) for key, group in keyed))
+        pairs = tuple(sorted((self.of_queue(key), group.number) for key, group in keyed))
         for name, at in tiles:
             for w in range(4):
                 self.touched.read(m, t + 32 * w + m.base, name, at.reshape(-1), pairs if w == 3 else ())
         for key, group in keyed:
-            self.files.taken(m, key, self._number(key, group), names)
+            self.files.taken(m, key, group.number, names)
 
     def retired(self, m: Strand, key: Key, count: int, read: bool) -> None:
         """The first `count` groups of a queue are over (or read) for those that waited."""
@@ -205,9 +207,6 @@ class Clocks:
         rank, warp = divmod(number, self.c.warps)
         first = rank * self.c.threads + 32 * warp
         return np.arange(first, min(first + 32, (rank + 1) * self.c.threads))
-
-    def _number(self, key: Key, group: Group) -> int:
-        return self.c.groups[key].index(group) + 1
 
     # -- the rest is told elsewhere -----------------------------------------------------------------------------------
     def touch(self, m: Strand, mode: str, p: Place) -> None:

@@ -93,6 +93,7 @@ class Cluster:
         self.moved = False  # whether strands may have met at one place since they were last joined
         self.flights: list[Flight] = []
         self.groups: dict[tuple[str, int], list[Group]] = {}
+        self.rng = None if program.seed is None else np.random.default_rng((program.seed, first))
         self.clocks: Clocks | None = None
         if program.detect:
             from amk.harness.interp_clocks import Clocks

@@ -49,6 +49,7 @@ class Work:
 class Group:
     """The operations between two commits of a queue; `fetched` once its sources are read, `over` once all is."""
 
+    number: int  # of its queue, from 1
     closed: bool = False
     fetched: bool = False
     over: bool = False

@@ -115,10 +115,15 @@ class Issue(Order):
 
     def add(self, key: tuple[str, int], work: Work) -> Group:
         """Work of the open group of a queue."""
+        group = self._open(key)
+        group.work.append(work)
+        return group
+
+    def _open(self, key: tuple[str, int]) -> Group:
+        """The open group of a queue; the last group stays in the list, and counts them."""
         groups = self.m.cluster.groups.setdefault(key, [])
         if not groups or groups[-1].closed:
-            groups.append(Group())
-        groups[-1].work.append(work)
+            groups.append(Group(groups[-1].number + 1 if groups else 1))
         return groups[-1]
 
     def commit(self, s: Commit) -> None:
@@ -127,10 +132,7 @@ class Issue(Order):
             super().commit(s)
             return
         for key in self.keys(s.queue):
-            groups = self.m.cluster.groups.setdefault(key, [])
-            if not groups or groups[-1].closed:
-                groups.append(Group())
-            groups[-1].closed = True
+            self._open(key).closed = True
 
     def wait(self, s: Wait) -> None:
         """Finishes (with `read`: fetches the sources of) all but the newest `pending` closed groups of each queue."""
@@ -140,12 +142,15 @@ class Issue(Order):
             self._wait_copies(s)
             return
         for key in self.keys(s.queue):
-            closed = [g for g in self.m.cluster.groups.get(key, ()) if g.closed]
-            old = closed[: max(0, len(closed) - s.pending)]
-            for g in old:
-                g.fetch() if s.read else g.finish()
+            groups = self.m.cluster.groups.get(key, [])
+            last = max((g.number for g in groups if g.closed), default=0) - s.pending
+            for g in groups:
+                if g.number <= last:
+                    g.fetch() if s.read else g.finish()
+            while len(groups) > 1 and groups[0].over:
+                del groups[0]
             if self.m.cluster.clocks is not None:
-                self.m.cluster.clocks.retired(self.m, key, len(old), s.read)
+                self.m.cluster.clocks.retired(self.m, key, last, s.read)
 
     # -- cp.async ---------------------------------------------------------------------------------------------------
     def _copy(self, s: Call) -> None:

@@ -64,6 +64,7 @@ class Program:
         known = self._ordering.get(id(s))
         if known is None:
             warp = s.kind == "call" and s.row in ROWS and ROWS[s.row].issuer != "thread"
-            known = warp or s.kind == "sync" or any(self.orders(x) for _, body in children(s) for x in body)
+            group = s.kind == "fence" or (s.kind in ("commit", "wait") and s.queue == "wgmma")
+            known = warp or group or s.kind == "sync" or any(self.orders(x) for _, body in children(s) for x in body)
             self._ordering[id(s)] = known
         return known

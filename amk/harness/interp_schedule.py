@@ -21,8 +21,7 @@ def run_cluster(program: Program, blocks: list[Block], first: int) -> None:
     """
     cluster = Cluster(program, blocks, first)
     strands = [Strand(cluster, rank, (0, cluster.warps)) for rank in range(cluster.size)]
-    seed = program.seed
-    schedule = _Late(cluster, strands) if seed is None else _Random(cluster, strands, seed)
+    schedule = (_Late if cluster.rng is None else _Random)(cluster, strands)
     with np.errstate(all="ignore"):
         schedule.run()
 
@@ -115,9 +114,10 @@ class _Late:
 class _Random(_Late):
     """Strands in random order, cut into warps now and then; copies land at random times."""
 
-    def __init__(self, cluster: Cluster, strands: list[Strand], seed: int) -> None:
+    def __init__(self, cluster: Cluster, strands: list[Strand]) -> None:
         super().__init__(cluster, strands)
-        self.rng = np.random.default_rng((seed, cluster.first))
+        assert cluster.rng is not None
+        self.rng = cluster.rng
 
     def pick(self, items: list[Any]) -> Any:
         return items[int(self.rng.integers(len(items)))]

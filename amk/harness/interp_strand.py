@@ -58,7 +58,7 @@ class Strand(Machine):
         self.blocks = [cluster.blocks[rank]]
         self.linear = np.array([cluster.first + rank], np.int64)
         self.rows, self.cols, self.warps = np.zeros((1, 1), np.int64), np.arange(self.nt), warps[1] - warps[0]
-        self.mask, self.current, self.rng = None, None, None
+        self.mask, self.current, self.rng = None, None, cluster.rng
         self.views = {}
         self.env = {**self.program.scalars, **dict(zip(("gx", "gy", "gz"), self.program.grid, strict=True))}
         self.env |= dict(zip(("bx", "by", "bz"), self.blocks[0], strict=True))
@@ -141,11 +141,21 @@ class Strand(Machine):
                 continue
             s, self.mask = f.body[f.at], f.live
             if not self.program.holds(s):
-                f.at += 1
-                self.step(s)
+                self._run(f)
             elif not self._compound(s, f) and not self.meet.pass_by(s):
                 return
             self.mask = None
+
+    def _run(self, f: Frame) -> None:
+        """The next statement, or with a seed all that hold nobody, by some threads before others."""
+        first = f.at
+        f.at += 1
+        if self.rng is None:
+            self.step(f.body[first])
+            return
+        while f.at < len(f.body) and not self.program.holds(f.body[f.at]):
+            f.at += 1
+        self.body(f.body[first : f.at])
 
     def _compound(self, s: Statement, f: Frame) -> bool:
         """Enters a statement with bodies; False for one without."""
@@ -235,15 +245,22 @@ class Strand(Machine):
         f.v, f.at = f.v + f.step, HEAD
 
     def _let(self, s: Let) -> None:
-        # A Let is seen only inside the body it stands in, by the lanes that run that: the others need no old value.
+        # A Let is seen only inside the body it stands in, by the lanes that run that: a number needs no old value kept.
         if s.view is not None:
-            self.views[s.name] = self.operand(s.view)
+            found = self.operand(s.view)
+            if any(map(ndim, found[1])):
+                self._view(s.name, s.view)
+            else:
+                self.views[s.name] = found
             return
         assert s.value is not None
         value = narrow(self.value(s.value, s.dtype), s.dtype)
         if s.uniform and self.detect:
             self._uniform(s.name, value)
-        self.env[s.name] = value
+        if ndim(value):
+            self.set(s.name, value)
+        else:
+            self.env[s.name] = value
 
     # -- splitting and joining --------------------------------------------------------------------------------------
     def split(self, flags: Any) -> None:
