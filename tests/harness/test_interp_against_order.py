@@ -1,0 +1,64 @@
+"""The interpreter against the ordering engine: what one refuses, the other shows; what one accepts, the other runs."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from amk.dsl.kernel import KernelDescriptor
+from amk.harness.check import check
+from amk.harness.interpret import Fault, arguments, run
+from amk.ops.wgmma_gemm import WgmmaSchedule
+
+_spec = importlib.util.spec_from_file_location("hopper", Path(__file__).with_name("hopper.py"))
+hopper = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(hopper)
+
+SCHEDULES = [WgmmaSchedule(warpgroups=1, columns=64, slots=2, cluster=1),
+             WgmmaSchedule(warpgroups=1, columns=128, slots=2, cluster=2)]  # fmt: skip
+ORDER = ("sync", "fence", "commit", "arrive", "wait")
+SIZES = {"M": 129, "N": 264, "K": 264}  # several tiles a block, more steps than slots
+
+
+def _sites(data):
+    out = []
+
+    def walk(body):
+        for i, s in enumerate(body):
+            if s["kind"] in ORDER or (s["kind"] == "call" and s["row"].startswith(("tma.load", "mbarrier"))):
+                out.append((body, i))
+            for inner in (s.get("body", []), *(r["body"] for r in s.get("roles", []))):
+                walk(inner)
+
+    walk(data["body"])
+    return out
+
+
+def dropped(schedule):
+    """The kernel with each of its ordering statements left out, one at a time."""
+    base = hopper.gemm(schedule).to_dict()
+    for n in range(len(_sites(base))):
+        data = copy.deepcopy(base)
+        body, i = _sites(data)[n]
+        what = {k: v for k, v in body[i].items() if k != "at"}
+        body[i] = {"kind": "let", "name": "unused", "value": "0"}
+        yield what, KernelDescriptor.model_validate(data)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_they_agree_on_each_statement_left_out(schedule):
+    apart = []
+    for what, kernel in dropped(schedule):
+        refused = not check(kernel).ok
+        try:
+            run(kernel, arguments(kernel, SIZES), detect=True)
+            shown = False
+        except Fault:
+            shown = True
+        if refused is not shown:
+            apart.append((what, "refused" if refused else "accepted", "shown" if shown else "not shown"))
+    assert not apart
