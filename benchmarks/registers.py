@@ -1,11 +1,12 @@
 """How far the estimate of registers lies from what ptxas takes: every golden kernel, and random schedules of the GEMM.
 
-In: a seed and a number of schedules. Out: for each kernel and target the estimate, the compiled registers and spilled
-bytes, and the share of kernels within 15 %, with `--out` as a JSON file. Half of the random schedules are proposals of
-the rule agent for a random problem (any objective, any rank), half are drawn from all choices of the schedule that the
-agent's limits and the register check accept. Those of an even number were looked at while the estimator was
-made; those of an odd number were held out. Nothing needs a GPU. `--known FILE` keeps compiled counts by the hash of
-text and target, so that another estimator is measured without compiling again.
+In: seeds and a number of schedules for each. Out: for each kernel and target the estimate, the compiled registers and
+spilled bytes, and the share of kernels within 15 %, with `--out` as a JSON file. Half of the random schedules are
+proposals of the rule agent for a random problem (any objective, any rank), half are drawn from all choices of the
+schedule that the agent's limits and the register check accept. The estimator was made with seeds 11 and 12, with those
+of seed 2027 that have an even number ("seen") and with the goldens in view; all others were held out. Nothing needs a
+GPU. `--known FILE` keeps compiled counts by the hash of text and target, so that another estimator is measured without
+compiling again.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
@@ -38,6 +38,7 @@ TESTS = Path(__file__).parent.parent / "tests" / "synth"
 TARGETS = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100a", "sm_120")
 SIZES = (16, 40, 64, 100, 128, 256, 300, 512, 777, 1024, 1023, 1025, 2048, 3000, 4096, 5000, 8192, 14336)
 NEAR = 0.15
+FITTED = (11, 12, 2027)  # seeds that the estimator has seen, of 2027 the even numbers
 
 
 class Case(NamedTuple):
@@ -53,13 +54,13 @@ class Case(NamedTuple):
 def main() -> None:
     """Compiles, compares and reports."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--seed", type=int, default=2027)
-    parser.add_argument("--schedules", type=int, default=240)
+    parser.add_argument("--seed", type=int, action="append", help="repeatable; by default 2027 and 99")
+    parser.add_argument("--schedules", type=int, default=240, help="of each seed")
     parser.add_argument("--known", type=Path, help="a JSON file of compiled counts to read and to add to")
     parser.add_argument("--jobs", type=int, default=1, help="processes that compile")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
-    cases = [*goldens(), *schedules(args.seed, args.schedules)]
+    cases = [*goldens(), *(c for seed in args.seed or (2027, 99) for c in schedules(seed, args.schedules))]
     counts = compiled(cases, args.known, args.jobs)
     rows = [row(c, counts[key_of(c)]) for c in cases if "registers" in counts[key_of(c)]]
     shares = summary(rows)
@@ -93,11 +94,9 @@ def schedules(seed: int, count: int) -> Iterator[Case]:
         while made is None:
             made = _schedule(draw, agent=i // 2 % 2 == 0)
         problem, choice, target = made
-        made_by = build(problem, choice, Target.find(target))
-        kernel = KernelDescriptor.model_validate(made_by.to_dict(places=False)).model_copy(
-            update={"origin": made_by.origin}
-        )
-        yield Case(f"{seed}:{i}", "seen" if i % 2 == 0 else "held out", _DRAWN[i // 2 % 2], kernel, target)
+        kernel = KernelDescriptor.model_validate(build(problem, choice, Target.find(target)).to_dict(places=False))
+        group = "seen" if seed in FITTED and (seed != 2027 or i % 2 == 0) else "held out"
+        yield Case(f"{seed}:{i}", group, _DRAWN[i // 2 % 2], kernel, target)
 
 
 _DRAWN = ("agent", "space")
@@ -180,13 +179,11 @@ def _compile(work: tuple[str, str, str, str]) -> tuple[str, dict[str, Any]]:
 
 # -------------------------------------------------------------------------------------------------------------- report
 def row(case: Case, count: dict[str, Any]) -> dict[str, Any]:
-    """What is kept of one kernel."""
-    estimate = expected_registers(case.kernel, Target.find(case.target))
-    schedule = case.kernel.origin.schedule if case.kernel.origin else {}
+    """What is kept of one kernel; its number and the seed give the schedule back."""
     return {
-        "name": case.name, "group": case.group, "drawn": case.drawn, "kernel": case.kernel.name,
-        "target": case.target, "estimate": estimate, "registers": count["registers"], "spilled": count["spilled"],
-        "schedule": {n: v for n, v in schedule.items() if n not in ("bm", "bn", "bk")},
+        "name": case.name, "group": case.group, "drawn": case.drawn, "kernel": case.kernel.name, "target": case.target,
+        "estimate": expected_registers(case.kernel, Target.find(case.target)), "registers": count["registers"],
+        "spilled": count["spilled"],
     }  # fmt: skip
 
 
@@ -235,9 +232,9 @@ def report(args: argparse.Namespace, shares: dict[str, Any], rows: list[dict[str
         "command": "python " + " ".join(sys.argv), "commit": commit(), "toolkit": toolkit_version(),
         "targets": list(targets()), "within": NEAR, "milliseconds_an_estimate": spent, "shares": shares,
     }  # fmt: skip
-    head = json.dumps(facts, indent=1)[:-2]
-    dump = partial(json.dumps, separators=(",", ":"))
-    return head + ',\n "kernels": [\n' + ",\n".join(f"  {dump(r)}" for r in rows) + "\n ]\n}\n"
+    head = json.dumps({**facts, "columns": list(rows[0])}, indent=1)[:-2]
+    lines = (json.dumps(list(r.values()), separators=(",", ":")) for r in rows)
+    return head + ',\n "kernels": [\n' + ",\n".join(f"  {line}" for line in lines) + "\n ]\n}\n"
 
 
 def commit() -> str:

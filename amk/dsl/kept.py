@@ -147,7 +147,7 @@ class Kept:
             constant, atoms = self.sums.of(i)
             if step == _ONE:
                 line = {a: n for a, n in atoms.items() if not (isinstance(a, Var) and a.name in self.unrolling)}
-            elif atoms or constant:
+            elif atoms or (constant and not isinstance(step, Const)):
                 key = (constant, frozenset(atoms.items()), step)
                 rows.append((key, max(map(self.moves, atoms), default=0), atoms))
         self._keep(x.buffer, rows, line)

@@ -26,7 +26,8 @@ class Stretch(NamedTuple):
     """4-byte registers that a stretch of straight code needs, by what for.
 
     data:      elements of register arrays: `sunk` if each load waits until its value is needed, `filled` those that
-               loads here fill, `streamed` the most of one array, `unrolled` what copies of loads fill beyond that
+               loads here fill, `streamed` the most of one array, `reused` what loads fill again of the same elements,
+               `unrolled` what copies of loads by unrolling fill beyond that
     carried:   loop variables, bounds and carried values of the loops around
     shared:    addresses in shared memory that the loops around keep, `globals` in global memory, `guards` sides of
                comparisons, `values` unchanging parts of what moves
@@ -38,6 +39,7 @@ class Stretch(NamedTuple):
     sunk: int
     filled: int
     streamed: int
+    reused: int
     unrolled: int
     carried: int
     shared: int
@@ -262,11 +264,12 @@ def _measured(p: Piece, units: list[Spanned], held: dict[object, int], depth: in
     for u in here:
         if u.array in p.loaded:
             filled[u.array] = filled.get(u.array, 0) + u.registers
+    reused = sum(u.registers for u in here if u.again and u.array in p.loaded and u.span[0] > p.start)
     data = most([(u.span, u.registers) for u in here], p.start, p.end)
     sunk = most([(u.sunk, u.registers) for u in here], p.start, p.end)
     return Stretch(
         data=data, sunk=sunk, filled=sum(filled.values()), streamed=max(filled.values(), default=0),
-        unrolled=p.unrolled, carried=held["carry"], shared=held["shared"], globals=held["global"],
+        reused=reused, unrolled=p.unrolled, carried=held["carry"], shared=held["shared"], globals=held["global"],
         guards=held["guard"] + sum(p.guards.values()), values=held["value"], moving=sum(p.globals.values()),
         moving_shared=sum(p.shared.values()), depth=depth,
     )  # fmt: skip

@@ -68,12 +68,14 @@ class Life:
 
 
 class Spanned(NamedTuple):
-    """A unit of `array`: where it lives, where it would if loads waited for their first use, and its registers."""
+    """A life of a unit of `array`: where, where it would be if loads waited for their first use, the unit's registers,
+    and whether the unit had a life before."""
 
     array: str
     span: Span
     sunk: Span
     registers: int
+    again: bool
 
 
 class _Use(NamedTuple):
@@ -116,7 +118,7 @@ class Lives:
             if not found or (u.load and found[-1].read and found[-1].loops == {u.inner}):
                 found.append(Life(u.now, u.now, not u.write))
             found[-1].used(u.now, u.inner, u.write)
-        return [self._spanned(unit, life, loops) for unit, of in lives.items() for life in of]
+        return [self._spanned(unit, life, loops, n > 0) for unit, of in lives.items() for n, life in enumerate(of)]
 
     def whole(self, loops: list[Loop]) -> list[tuple[Span, int]]:
         """Every array as one, from its first use to its last: what surely has room if it is held."""
@@ -131,9 +133,9 @@ class Lives:
         at = (int(i.value) if f and isinstance(i, Const) else None for f, i in zip(fixed, x.index, strict=False))
         return x.buffer, tuple(at)
 
-    def _spanned(self, unit: Unit, life: Life, loops: list[Loop]) -> Spanned:
+    def _spanned(self, unit: Unit, life: Life, loops: list[Loop], again: bool) -> Spanned:
         late = replace(life, first=life.needed) if life.needed > life.first else life
-        return Spanned(unit[0], life.span(loops), late.span(loops), self._registers(*unit))
+        return Spanned(unit[0], life.span(loops), late.span(loops), self._registers(*unit), again)
 
     def _registers(self, name: str, at: tuple[int | None, ...]) -> int:
         b = self.buffers[name]

@@ -23,9 +23,11 @@ __all__ = ["BASE", "MARGIN", "assumed_registers", "estimate_registers", "expecte
 
 BASE = 12  # of live data: thread and block index, temporaries of one statement
 MARGIN = 1.2
+FEWER = 10  # registers of margin at least: a small kernel is off by a few, and has room
 
 # Registers a thread with which one warp more fits on each scheduler (65,536 for 4 schedulers, in lumps of 256 a warp).
 STEPS = (40, 48, 56, 64, 72, 80, 96, 128, 168, 255)
+LOWEST = 8  # a thread is given no fewer: lumps of 256 registers a warp
 LEAST = 4  # the stack pointer, temporaries of a statement
 LOOP, LOOP_LEAST = 3.5, 7.0  # for each loop around: what the code behind it needs and nothing computes again cheaply
 DATA = 0.92  # of the elements in arrays: the last are read before the last are loaded
@@ -50,7 +52,8 @@ def assumed_registers(kernel: KernelDescriptor, target: Target) -> int:
     The launch bound is printed with every kernel, and the compiler keeps to it: it would rather spill, which is
     refused. A compiled count above this one is reported, since the occupancy that was promised may not hold.
     """
-    most = with_margin(estimate_registers(kernel, target))
+    guess = estimate_registers(kernel, target)
+    most = max(with_margin(guess), guess + FEWER)
     return min(most, max_registers(target, kernel.threads, kernel.min_blocks) or most)
 
 
@@ -86,7 +89,7 @@ def _settled(kept: float, least: float, cap: int, keeps: float) -> int:
     step = min(STEPS[min(bisect_left(STEPS, least), len(STEPS) - 1)], cap)
     if kept > step:
         return round(step + keeps * (kept - step))
-    return step if kept >= STEPS[0] else round(kept)
+    return step if kept >= STEPS[0] else max(LOWEST, round(kept))
 
 
 def _kept(s: Stretch) -> float:
@@ -106,4 +109,4 @@ def _always(s: Stretch) -> float:
 
 
 def _in_flight(s: Stretch) -> int:
-    return min(s.unrolled, max(IN_FLIGHT_LEAST, IN_FLIGHT - s.filled))
+    return min(s.reused, max(0, IN_FLIGHT - s.filled)) + min(s.unrolled, max(IN_FLIGHT_LEAST, IN_FLIGHT - s.filled))
