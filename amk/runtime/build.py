@@ -106,7 +106,8 @@ def _make(kernel: KernelDescriptor, target: Target) -> Entry:
     )  # fmt: skip
     meta = {
         "registers": made.resources.registers, "spill_bytes": made.spill_stores + made.spill_loads,
-        "estimated_registers": estimate_registers(kernel), "assumed_registers": assumed, "warnings": list(warnings),
+        "estimated_registers": estimate_registers(kernel, target), "assumed_registers": assumed,
+        "warnings": list(warnings),
         "toolkit": made.toolkit, "kernel": kernel.name,
     }  # fmt: skip
     return Entry(made.cubin, source.text, made.log, certificate.to_json(), json.loads(json.dumps(meta)))

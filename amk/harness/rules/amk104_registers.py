@@ -54,7 +54,7 @@ class Registers(Rule):
         fit = max([fit, *_budgets(d)]) if fit else 0
         if need <= fit or not fit:  # fit 0: AMK101 or AMK105
             claim = f"{need} registers for live data with a margin of 20 % are at most {fit}; a thread is expected to "
-            claim += f"take about {estimate_registers(d)}, and at most {assumed_registers(d, k.target)}"
+            claim += f"take about {estimate_registers(d, k.target)}, and at most {assumed_registers(d, k.target)}"
             k.obligations.append(Obligation(self.code, "", claim, "structure"))
             return
         file = allocated_registers(machine, d.threads, need) * d.min_blocks
