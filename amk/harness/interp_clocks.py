@@ -33,7 +33,7 @@ class Clocks:
         self.c = cluster
         self.n = cluster.threads * cluster.size
         self.columns = self.n + len(cluster.slots)
-        self.done, self.fenced, self.seen = (np.zeros((self.n, self.columns + 8), np.int64) for _ in range(3))
+        self.done, self.fenced, self.seen = (np.zeros((self.n, self.columns + 8), np.int32) for _ in range(3))
         own = np.arange(self.n)
         self.done[own, own] = self.seen[own, own] = 1
         self._queues: dict[Key, int] = {}
@@ -73,8 +73,13 @@ class Clocks:
         self._gifts.pop((key[0], key[1] - KEPT), None)
 
     def _take(self, key: tuple[int, int], threads: Any) -> None:
+        rows = slice(threads[0], threads[-1] + 1) if len(threads) == threads[-1] - threads[0] + 1 else threads
         for mine, gift in zip((self.done, self.fenced, self.seen), self._gifts.get(key, ()), strict=False):
-            mine[threads, : len(gift)] = np.maximum(mine[threads, : len(gift)], gift)
+            if isinstance(rows, slice):
+                part = mine[rows, : len(gift)]
+                np.maximum(part, gift, out=part)
+            else:
+                mine[threads, : len(gift)] = np.maximum(mine[threads, : len(gift)], gift)
 
     def gave(self, meeting: Meeting, m: Strand, memory: bool) -> None:
         """The threads of a strand have come to a barrier."""
@@ -93,14 +98,22 @@ class Clocks:
         edges = np.flatnonzero(np.r_[True, np.diff((threads - m.base) // 32) != 0])
         counts = np.diff(np.r_[edges, len(threads)])
         for mine in (self.done, self.fenced, self.seen):
-            mine[threads] = np.repeat(np.maximum.reduceat(mine[threads], edges, axis=0), counts, axis=0)
+            if (counts == 32).all() and len(threads) == threads[-1] - threads[0] + 1:
+                warps = mine[threads[0] : threads[-1] + 1].reshape(len(counts), 32, -1)  # a view
+                warps[...] = warps.max(axis=1, keepdims=True)
+            else:
+                mine[threads] = np.repeat(np.maximum.reduceat(mine[threads], edges, axis=0), counts, axis=0)
         self._tick(threads)
 
     def fence(self, m: Strand, what: str) -> None:
         """What the active threads know becomes visible to asynchronous accesses, or registers to wgmma."""
         threads = m.threads() + m.base
         if what == "async":
-            self.fenced[threads] = np.maximum(self.fenced[threads], self.done[threads])
+            if len(threads) == m.nt:
+                rows = slice(m.base, m.base + m.nt)
+                np.maximum(self.fenced[rows], self.done[rows], out=self.fenced[rows])
+            else:
+                self.fenced[threads] = np.maximum(self.fenced[threads], self.done[threads])
             self._tick(threads)
         elif what == "wgmma":
             self.files.fence(m)
@@ -139,7 +152,7 @@ class Clocks:
     def completed(self, slot: Slot) -> None:
         """A phase of an mbarrier has just ended: whoever waits for it learns what those that arrived knew."""
         key, column = (-1 - slot.number, slot.phase - 1), self.of_slot(slot)
-        rows = self._gifts.setdefault(key, [np.zeros(self.done.shape[1], np.int64) for _ in range(3)])
+        rows = self._gifts.setdefault(key, [np.zeros(self.done.shape[1], np.int32) for _ in range(3)])
         for row in rows:
             row[column] = max(row[column], slot.phase)
 
@@ -173,7 +186,7 @@ class Clocks:
         """It is there."""
         for name, at in flight.touched:
             self.touched.landed(name, at)
-        nothing = np.zeros(len(flight.known), np.int64)  # that it is there says that it was issued, and no more
+        nothing = np.zeros(len(flight.known), np.int32)  # that it is there says that it was issued, and no more
         self._give((-1 - flight.slot.number, flight.slot.phase), [nothing, nothing, flight.known])
 
     def stores(self, m: Strand, t: int, key: Key, group: Group, near: Any, far: Any, adds: bool) -> None:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Touch"]
 
+GIDS = 1 << 16  # more than a cluster has threads
+
 
 class Touch:
     """The traces of shared memory of a cluster, and those of tensors, which all clusters share."""
@@ -96,9 +98,11 @@ class Touch:
         some = np.flatnonzero(readers)
         if not len(some):
             return
-        pairs, first = np.unique(np.stack([readers[some], gid[some], x.reading[at][some]]), axis=1, return_index=True)
-        for (number, g, cluster), i in zip(pairs.T.tolist(), some[first].tolist(), strict=True):
-            late = self._unknown(number, g, cluster)
+        _, first = np.unique(
+            _paired(readers[some], gid[some]) * np.where(x.reading[at][some] == self.id, 1, -1), return_index=True
+        )
+        for i in some[first].tolist():
+            late = self._unknown(int(readers[i]), int(gid[i]), int(x.reading[at[i]]))
             if late is not None:
                 kind = "race" if late < self.k.n else "async"
                 self._wrong(m, kind, name, at[i : i + 1], gid[i : i + 1], np.ones(1), "is written while it may be read")
@@ -120,8 +124,10 @@ class Touch:
 
     def _note(self, x: Trace, at: Any, gid: Any) -> None:
         x.readers[at[x.reading[at] != self.id]] = 0
-        kinds, which = np.unique(np.stack([x.readers[at], gid]), axis=1, return_inverse=True)
-        new = [self.sets.merged(old, ((g, int(self.k.done[g, g])),), self.k.done[g]) for old, g in kinds.T.tolist()]
+        kinds, which = np.unique(_paired(x.readers[at], gid), return_inverse=True)
+        new = []
+        for old, g in (divmod(kind, GIDS) for kind in kinds.tolist()):
+            new.append(self.sets.merged(old, ((g, int(self.k.done[g, g])),), self.k.done[g]))
         x.readers[at], x.reading[at] = np.array(new)[which.reshape(-1)], self.id
 
     # -- asynchronous accesses --------------------------------------------------------------------------------------
@@ -182,3 +188,8 @@ class Touch:
         x = self.trace(name)
         x.wrote(at, gid, self.k.done[gid, gid], self.id, proxy=False, copied=True)
         x.valid[at], x.flying[at] = True, False
+
+
+def _paired(numbers: Any, gid: Any) -> Any:
+    """One number for a set of reads and a thread."""
+    return numbers * GIDS + gid

@@ -53,16 +53,16 @@ class Trace:
 
     def writes(self, at: Any) -> Iterator[tuple[int, int, bool, bool, int, Any]]:
         """(column, clock, async proxy or not, by a copy or not, cluster, an element) of each last write of elements."""
-        if not len(at):
+        who = self.who[at]
+        some = np.flatnonzero(who != NONE)
+        if not len(some):
             return
-        keys = np.stack([self.who[at], self.clock[at], self.proxy[at], self.copied[at], self.cluster[at]])
-        if (keys == keys[:, :1]).all():
-            kinds, first = keys[:, :1], np.zeros(1, np.int64)
-        else:
-            kinds, first = np.unique(keys, axis=1, return_index=True)
-        for (who, clock, proxy, copied, cluster), i in zip(kinds.T.tolist(), first.tolist(), strict=True):
-            if who != NONE:
-                yield who, clock, bool(proxy), bool(copied), cluster, at[i]
+        at = at[some]
+        clock, proxy, copied, cluster = self.clock[at], self.proxy[at], self.copied[at], self.cluster[at]
+        keys = (cluster << 48) ^ (who[some] << 32) ^ (clock << 2) ^ (proxy * 2 + copied)
+        first = [0] if (keys == keys[0]).all() else np.unique(keys, return_index=True)[1].tolist()
+        for i in first:
+            yield int(who[some[i]]), int(clock[i]), bool(proxy[i]), bool(copied[i]), int(cluster[i]), at[i]
 
     def wrote(self, at: Any, who: Any, clock: Any, cluster: int, *, proxy: bool, copied: bool) -> None:
         """Notes a write."""
