@@ -38,6 +38,7 @@ class Clocks:
         self.done[own, own] = self.seen[own, own] = 1
         self._queues: dict[Key, int] = {}
         self._gifts: dict[tuple[int, int], list[Any]] = {}  # of a meeting or mbarrier and its turn
+        self._passed: dict[tuple[int, int], dict[int, tuple[str, list[tuple[int, int]]]]] = {}  # who saw a phase's end
         self._inits: dict[int, tuple[int, int, bool]] = {}
         self.touched, self.exit, self.files = Touch(self), Exit(self), Files(self)
 
@@ -155,6 +156,15 @@ class Clocks:
         rows = self._gifts.setdefault(key, [np.zeros(self.done.shape[1], np.int32) for _ in range(3)])
         for row in rows:
             row[column] = max(row[column], slot.phase)
+        self._left_behind(slot, rows[2])
+
+    def _left_behind(self, slot: Slot, seen: Any) -> None:
+        """What ends a phase must come after all warps that waited for the phase before have gone on."""
+        for warp, (pointer, mine) in self._passed.pop((slot.number, slot.phase - 2), {}).items():
+            if not any(seen[t] >= clock for t, clock in mine):
+                text = f"phase {slot.phase - 1} of {slot} may end before a warp has seen the end of the one before"
+                rank = warp // self.c.warps
+                self.c.fault("phase", text, pointer, rank, mine[0][0] - rank * self.c.threads)
 
     def saw(self, m: Strand, slot: Slot, threads: Any) -> None:
         """Threads have seen that the last phase of an mbarrier is over."""
@@ -165,6 +175,11 @@ class Clocks:
         if late.any():
             t = int(threads[int(np.argmax(late))])
             m.wrong("phase", f"a wait for phase {slot.phase - 1} of {slot} may take another phase for it", t)
+        pointer = self.c.program.pointers.get(id(m.current), "")
+        passed = self._passed.setdefault((slot.number, slot.phase - 1), {})
+        for t in mine.tolist():
+            warp = t // self.c.threads * self.c.warps + t % self.c.threads // 32
+            passed.setdefault(warp, (pointer, []))[1].append((t, int(self.done[t, t])))
         if slot.phase:
             self._take((-1 - slot.number, slot.phase - 1), mine)
 

@@ -118,7 +118,16 @@ class Copies:
             assert isinstance(m, TensorMap)
             p = self.m.declared(m.tensor)
             assert isinstance(p, Param)
+            if self.m.detect:
+                self._begins(s, m, p, start, t)
             self._issue(s, t, _Global(self.m, p, start, m.box, m.fill), prod(m.box))
+
+    def _begins(self, s: Call, m: TensorMap, p: Param, start: Index, t: int) -> None:
+        """Boxes begin at whole 16 bytes of a row; one that is written begins inside (the device faults on others)."""
+        if start[-1] * nbytes(p.dtype) % 16:
+            self.m.wrong("alignment", f"{s.row}: the box {m.name}{list(start)} begins between 16 bytes", t)
+        if "bar" not in s.refs and min(start) < 0:
+            self.m.wrong("bounds", f"{s.row}: the box {m.name}{list(start)} begins before the tensor", t)
 
     def bulk(self, s: Call) -> None:
         """A load, store or reduction of a run of bytes, or a copy into another block."""
@@ -145,11 +154,17 @@ class Copies:
     def _issue(self, s: Call, t: int, far: _Global, count: int) -> None:
         if "bar" in s.refs:
             for rank in self._targets(s, t):
-                near = _Shared(self.m, s.refs["dst"], t, count, rank, ROWS[s.row].operand("dst").align)
+                near = _Shared(self.m, s.refs["dst"], t, count, rank, self._period(s, "dst"))
                 self._load(s, t, rank, near, far)
         else:
-            align = ROWS[s.row].operand("src").align
-            self._store(s, t, _Shared(self.m, s.refs["src"], t, count, self.m.rank, align), far)
+            near = _Shared(self.m, s.refs["src"], t, count, self.m.rank, self._period(s, "src"))
+            self._store(s, t, near, far)
+
+    def _period(self, s: Call, role: str) -> int:
+        """Bytes that divide where the shared operand starts: of a swizzled box, eight of its rows."""
+        o = ROWS[s.row].operand(role)
+        m = self.m.kernel.find(s.refs[o.box].buffer) if o.box else None
+        return max(o.align, 8 * m.swizzle) if isinstance(m, TensorMap) else o.align
 
     def _targets(self, s: Call, t: int) -> list[int]:
         if "mask" not in s.args:

@@ -183,3 +183,26 @@ def test_an_arrival_by_one_lane_says_nothing_of_the_others():
             k.store(z[k.t - 32], a[0])
     e = fault_of(k.finish(grid=(1,)), {})
     assert e.kind == "race" and e.threads == (33,)  # thread 32 reads what the thread that arrives has stored
+
+
+def test_a_phase_that_ends_before_a_warp_has_seen_the_last():
+    """Nothing makes warp 0 wait for warp 1 between two phases: warp 1 may then wait for the third."""
+    k = KernelBuilder("overrun", target="sm_90a", threads=64)
+    bar = k.barrier("tick", count=32)
+    with k.when(eq(k.t, 0)):
+        k.call("mbarrier.init", {"bar": bar[0]})
+    k.sync()
+    with k.team():
+        with k.role(0, 1), k.loop("i", 0, 2) as i:
+            k.arrive(bar[0])
+            k.wait_phase(bar[0], i.var)
+        with k.role(1, 2), k.loop("j", 0, 2) as j:
+            k.wait_phase(bar[0], j.var)
+    kernel = k.finish(grid=(1,))
+    kinds = set()
+    for seed in (None, *range(6)):
+        try:
+            run(kernel, arguments(kernel, {}), detect=True, seed=seed)
+        except Fault as e:
+            kinds.add(e.kind)
+    assert kinds and kinds <= {"phase", "deadlock"}

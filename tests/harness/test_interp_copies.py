@@ -201,3 +201,11 @@ def test_two_blocks_store_one_box():
     with pytest.raises(Fault) as e:
         run(kernel, arguments(kernel, {}), detect=True)
     assert e.value.kind in ("race", "async")
+
+
+@pytest.mark.parametrize("at, to, kind", [((0, 6), (0, 0), "alignment"), ((0, 0), (-1, 0), "bounds")])
+def test_boxes_that_the_device_faults_on(at, to, kind):
+    kernel = box_kernel((8, 16), (4, 8), at, to=to)
+    with pytest.raises(Fault) as e:
+        run(kernel, arguments(kernel, {}), detect=True)
+    assert e.value.kind == kind and e.value.threads == (0,)
