@@ -10,7 +10,7 @@ import pytest
 
 from amk.dsl.kernel import KernelDescriptor
 from amk.harness.check import check
-from amk.harness.interpret import Fault, arguments, run
+from amk.harness.interpret import Fault, arguments, confirm, run
 from amk.ops.wgmma_gemm import WgmmaSchedule
 
 _spec = importlib.util.spec_from_file_location("hopper", Path(__file__).with_name("hopper.py"))
@@ -62,3 +62,16 @@ def test_they_agree_on_each_statement_left_out(schedule):
         if refused is not shown:
             apart.append((what, "refused" if refused else "accepted", "shown" if shown else "not shown"))
     assert not apart
+
+
+_spec = importlib.util.spec_from_file_location("spoils", Path(__file__).with_name("test_spoiled_wgmma.py"))
+spoils = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(spoils)
+
+
+@pytest.mark.parametrize("name", spoils.SPOILED)
+def test_what_the_engine_finds_is_shown(name):
+    _, make = spoils.SPOILED[name]
+    kernel = make(spoils.wgmma_gemm(spoils.SMALL[1]))
+    fault = spoils.faults(kernel)[0]
+    assert confirm(kernel, fault.counterexample, fault.code), (fault.code, fault.message)
