@@ -10,8 +10,9 @@ import numpy as np
 
 from amk.dsl.layout import Layout
 from amk.dsl.nodes import Buffer
+from amk.harness.interp_memory import shared_offset
 
-__all__ = ["clipped", "element_order", "fill_value", "inside", "physical", "run_of", "tile_of"]
+__all__ = ["clipped", "element_order", "fill_value", "inside", "run_of", "tile_of"]
 
 
 def clipped(start: tuple[int, ...], box: tuple[int, ...], shape: tuple[int, ...]) -> tuple[tuple[slice, ...], ...]:
@@ -33,8 +34,6 @@ def fill_value(fill: str, dtype: Any, bf16: bool) -> Any:
 
 @lru_cache(maxsize=256)
 def _order(shape: tuple[int, ...], layout: Layout | None) -> Any:
-    from amk.harness.interp_memory import shared_offset
-
     buffer = Buffer.model_construct(name="_", space="shared", dtype="f32", shape=shape, layout=layout, align=16)
     index = tuple(np.indices(shape, np.int64))
     return np.asarray(shared_offset(buffer, index)).reshape(shape)
@@ -68,8 +67,3 @@ def tile_of(b: Buffer, start: tuple[int, ...], tile: tuple[int, ...]) -> Any:
         return None
     key = (*start[:lead], *(slice(i, e) for i, e in zip(start[lead:], ends, strict=True)))
     return element_order(b)[key]
-
-
-def physical(b: Buffer, index: tuple[Any, ...]) -> Any:
-    """Storage indices of index arrays."""
-    return element_order(b)[index]

@@ -1,8 +1,10 @@
 """The interpreter: a second meaning of the IR in NumPy, for all threads of many blocks at once.
 
 In: a kernel and its arguments. Out: written tensors, or (with `detect`) a Fault as it happens: out of bounds, races,
-uninitialised reads, divergent barriers, overflow, misalignment, asynchronous copies touched too early. It shares no
-code with the provers, so that each can be held against the other.
+uninitialised reads, divergent barriers, overflow, misalignment, asynchronous copies touched too early, and what is about
+mbarriers, proxies, wgmma and clusters. It shares no code with the provers, so that each can be held against the other.
+Kernels whose threads wait for each other other than at barriers of the block run by strands, a cluster at a time
+(`interp_schedule`): TMA, bulk copies and wgmma then land as late as the kernel allows, or at random with a seed.
 """
 
 from __future__ import annotations
@@ -57,7 +59,8 @@ def run(
     once (whole grid only); `seed` runs threads in random sub-batches between ordering points; `blocks` picks blocks.
     `watch` names the kinds of faults to raise (out of bounds always is). `without_memory` says that nothing
     stands behind the tensors (see `hollow`): then only where accesses land is checked.
-    Raises Refused for statements outside the SIMT part of the IR and beyond `max_lane_ops`.
+    A deadlock, and an mbarrier that is used against its protocol, are Faults whatever is asked for.
+    Raises Refused for what it does not execute (early exits) and beyond `max_lane_ops`.
     """
     program = _program(kernel, args, detect, coverage, seed, max_lane_ops)
     program.tensors.hollow = without_memory
