@@ -1,9 +1,9 @@
 """The interpreter: a second meaning of the IR in NumPy, for all threads of many blocks at once.
 
 In: a kernel and its arguments. Out: written tensors, or (with `detect`) a Fault as it happens: out of bounds, races,
-uninitialised reads, divergent barriers, overflow, misalignment, asynchronous copies touched too early, and what is about
+uninitialised reads, divergent barriers, overflow, misalignment, asynchronous copies touched too early, and faults of
 mbarriers, proxies, wgmma and clusters. It shares no code with the provers, so that each can be held against the other.
-Kernels whose threads wait for each other other than at barriers of the block run by strands, a cluster at a time
+Kernels whose threads wait for each other elsewhere than at barriers of the block run by strands, a cluster at a time
 (`interp_schedule`): TMA, bulk copies and wgmma then land as late as the kernel allows, or at random with a seed.
 """
 
