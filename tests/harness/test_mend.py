@@ -225,7 +225,7 @@ def test_repairs_are_given_up_after_so_many_checks(monkeypatch: pytest.MonkeyPat
 def test_a_long_file_gets_fewer_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     from amk.harness import mend as module
 
-    text = mirrored("short", barrier=False).to_json()  # three statements
+    text = mirrored("brief", barrier=False).to_json()  # three statements
     for statements, repairs in ((2, 0), (4, 1)):
         monkeypatch.setattr(module, "MOST_STATEMENTS", statements)
         assert len(mend(text).repairs) == repairs
