@@ -20,6 +20,7 @@ __all__ = ["sarif"]
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 RULES_AT = "urn:amk:rule:"  # no page of a rule has a public address; `help` carries its text
+_EDITS = 300  # that are written out as repairs: each looks through the whole text
 _LEVEL = {"error": "error", "undecided": "error", "warning": "warning"}
 
 
@@ -66,10 +67,13 @@ def _first_sentence(page: str) -> str:
 
 
 def _results(results: Sequence[Checked], codes: list[str]) -> list[dict[str, Any]]:
-    out, seen = [], Counter[str]()
+    out, seen, left = [], Counter[str](), _EDITS
     for r, d in _all(results):
         mark = fingerprint(r, d)
         out.append(_result(r, d, codes.index(d.code), f"{mark}:{seen[mark]}"))
+        best = next((f for f in d.fixes if f.safe), None)
+        if best is not None and (left := left - len(best.edits)) >= 0 and (found := fixes(r, best, _file)):
+            out[-1]["fixes"] = found
         seen[mark] += 1
     return out
 
@@ -95,8 +99,6 @@ def _result(r: Checked, d: Diagnostic, rule: int, mark: str) -> dict[str, Any]:
         out["relatedLocations"] = [_related(r, i, x) for i, x in enumerate(d.related, 1)]
     if steps := flows(r, d, _location):
         out["codeFlows"] = steps
-    if mended := fixes(r, d, _file):
-        out["fixes"] = mended
     if d.suppressed:
         out["suppressions"] = [{"kind": "inSource", "status": "accepted", "justification": clean(d.suppressed)}]
     return out

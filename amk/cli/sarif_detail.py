@@ -51,31 +51,32 @@ def _path(r: Checked, who: str, pointer: str, said: str, location: Location) -> 
     return {"id": clean(who, 200), "locations": [{"location": place}]}
 
 
-def fixes(r: Checked, d: Diagnostic, artifact: Callable[[str], dict[str, str]]) -> list[dict[str, Any]]:
-    """The safe repairs, as replacements of text."""
-    return [x for f in d.fixes if f.safe and (x := _fix(r, f, artifact)) is not None]
-
-
-def _fix(r: Checked, fix: Fix, artifact: Callable[[str], dict[str, str]]) -> dict[str, Any] | None:
+def fixes(r: Checked, fix: Fix, artifact: Callable[[str], dict[str, str]]) -> list[dict[str, Any]]:
+    """A repair as one replacement of text; nothing if it does not fit the file."""
     from amk.harness.mend import applied
 
     old = r.document.text
     try:
         new = applied(old, fix)
     except (KeyError, ValueError):
-        return None
-    start, tail = _common(old, new), 0
-    while tail < min(len(old), len(new)) - start and old[-1 - tail] == new[-1 - tail]:
-        tail += 1
+        return []
+    start = _common(old, new)
+    tail = _common(old[start:][::-1], new[start:][::-1])
     end = len(old) - tail
     (line, column), (last, until) = r.document.place_of(start), r.document.place_of(end)
     region = {"startLine": line, "startColumn": column, "endLine": last, "endColumn": until}
     change = {"deletedRegion": region, "insertedContent": {"text": new[start : len(new) - tail]}}
     changes = [{"artifactLocation": artifact(r.path), "replacements": [change]}]
-    return {"description": {"text": worded(r, fix.title)}, "artifactChanges": changes}
+    return [{"description": {"text": worded(r, fix.title)}, "artifactChanges": changes}]
 
 
 def _common(a: str, b: str) -> int:
-    """How many characters two texts begin with together."""
-    n = min(len(a), len(b))
-    return next((i for i in range(n) if a[i] != b[i]), n)
+    """How many characters two texts begin with together: halved again and again, as comparing slices is quick."""
+    low, high = 0, min(len(a), len(b))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if a[low:middle] == b[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

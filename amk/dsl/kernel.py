@@ -69,7 +69,7 @@ class KernelDescriptor(Node):
     buffers: tuple[Buffer, ...] = ()
     barriers: tuple[Barrier, ...] = ()
     body: tuple[Stmt, ...] = ()
-    suppress: tuple[Suppression, ...] = ()
+    suppress: Annotated[tuple[Suppression, ...], Field(max_length=1000)] = ()
     origin: Origin | None = None
 
     # -- names ------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
 __all__ = ["Edit", "patched", "relocated"]
@@ -120,21 +120,25 @@ def _end(text: str, start: int) -> int:
 
 
 def _container(text: str, start: int) -> _Container:
-    """The members of the array or object that begins at `start`; KeyError for any other value."""
+    """The array or object that begins at `start`; KeyError for any other value."""
+    members = list(_members(text, start))
+    return _Container(start, _skip(text, members[-1].end if members else start + 1) + 1, members)
+
+
+def _members(text: str, start: int) -> Iterator[_Member]:
+    """The members of the array or object that begins at `start`, in order."""
     if text[start] not in "[{":
         raise KeyError("no array or object")
-    members: list[_Member] = []
-    at = _skip(text, start + 1)
+    at, number = _skip(text, start + 1), 0
     while text[at] not in "]}":
-        begin, key = at, str(len(members))
+        begin, key = at, str(number)
         if text[start] == "{":
             key, at = _DECODER.raw_decode(text, at)
             at = _skip(text, _skip(text, at) + 1)  # the colon
         end = _end(text, at)
-        members.append(_Member(key, begin, at, end))
-        at = _skip(text, end)
+        yield _Member(key, begin, at, end)
+        at, number = _skip(text, end), number + 1
         at = _skip(text, at + 1) if text[at] == "," else at
-    return _Container(start, at + 1, members)
 
 
 def _parts(pointer: str) -> list[str]:
@@ -144,8 +148,10 @@ def _parts(pointer: str) -> list[str]:
 def _start(text: str, parts: list[str]) -> int:
     at = _skip(text, 0)
     for part in parts:
-        inside = _container(text, at)
-        at = inside.members[inside.find(part)].value
+        found = next((m for m in _members(text, at) if m.key == part), None)
+        if found is None:
+            raise KeyError(part)
+        at = found.value
     return at
 
 

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from amk.dsl.kernel import KernelDescriptor
+from amk.dsl.kernel import KernelDescriptor, walk
 from amk.dsl.patch import Edit, patched, relocated
 from amk.dsl.target import Target
 from amk.errors import DescriptorError
@@ -24,7 +24,8 @@ from amk.harness.proposed import proposed
 
 __all__ = ["Mended", "Repair", "applied", "mend"]
 
-MOST_CHECKS = 60  # of one file: a faulty kernel must not keep the command for minutes
+MOST_CHECKS = 60  # of one file, fewer of a long one: a faulty kernel must not keep the command for minutes
+MOST_STATEMENTS = 12_000  # in all checks together
 MOST_COMPARED = 6  # repairs of which the best is taken
 MOST_BEHIND = 6  # repairs in a row that only bring the next fault to light
 
@@ -50,7 +51,7 @@ class Mended(NamedTuple):
 def applied(text: str, fix: Fix) -> str:
     """The text after a repair, the pointers of its suppressions moved along."""
     moved = list(fix.edits)
-    for i, s in enumerate(json.loads(text).get("suppress", ())):
+    for i, s in enumerate(json.loads(text).get("suppress", ()) if '"suppress"' in text else ()):
         place, pointer = relocated(f"/suppress/{i}", fix.edits), s.get("pointer", "")
         new = relocated(pointer, fix.edits)
         if place is not None and new not in (None, pointer):
@@ -61,12 +62,12 @@ def applied(text: str, fix: Fix) -> str:
 def mend(text: str, targets: Sequence[Target | None] = (None,), *, prover: ProverChoice = "auto") -> Mended:
     """Every safe repair that helps. DescriptorError for a text that does not read."""
     work = _Work(targets, prover)
-    first = state = work.state(text)
+    first = state = work.first(text)
     repairs: list[Repair] = []
-    while (step := _improved(work, state)) is not None:
+    while (step := _together(work, state) or _improved(work, state)) is not None:
         state, made = step
         repairs += made
-    return Mended(state.text, state.reports, first.reports, tuple(repairs))
+    return Mended(state.text, work.last(state) if repairs else first.reports, first.reports, tuple(repairs))
 
 
 # ---------------------------------------------------------------------------------------------------------------- steps
@@ -89,18 +90,32 @@ def _key(target: str, d: Diagnostic) -> Key:
 
 
 class _Work:
-    """Checks texts on the targets, no more than MOST_CHECKS times in all."""
+    """Checks texts on the targets, no more than MOST_CHECKS times in all; `known` are those that it has checked."""
 
     def __init__(self, targets: Sequence[Target | None], prover: ProverChoice) -> None:
         self.targets, self.prover, self.left = targets, prover, MOST_CHECKS
         self.known: dict[str, _State] = {}
 
-    def state(self, text: str) -> _State:
+    def first(self, text: str) -> _State:
+        """The state before any repair; its length decides how many checks are left."""
+        state = self.state(text, replay=True)
+        length = sum(1 for _ in walk(KernelDescriptor.from_json(text).body))
+        self.left = min(self.left, MOST_STATEMENTS // max(1, length))
+        return state
+
+    def last(self, state: _State) -> tuple[Report, ...]:
+        """The reports after all repairs, with what is left shown in the interpreter."""
+        if not any(r.errors for r in state.reports):
+            return state.reports
+        del self.known[state.text]
+        return self.state(state.text, replay=True).reports
+
+    def state(self, text: str, *, replay: bool = False) -> _State:
         if text not in self.known:
             self.left -= 1
             kernel = KernelDescriptor.from_json(text)
-            reports = (proposed(kernel, check(kernel, t, prover=self.prover), t) for t in self.targets)
-            self.known[text] = _State(text, tuple(reports))
+            found = ((check(kernel, t, prover=self.prover, replay=replay), t) for t in self.targets)
+            self.known[text] = _State(text, tuple(proposed(kernel, report, t) for report, t in found))
         return self.known[text]
 
     def after(self, state: _State, fix: Fix) -> _State | None:
@@ -111,6 +126,25 @@ class _Work:
             return self.state(applied(state.text, fix))
         except (DescriptorError, KeyError, ValueError):
             return None
+
+
+def _together(work: _Work, state: _State) -> tuple[_State, list[Repair]] | None:
+    """The repairs of all findings of one rule in one step, where none of them moves a statement."""
+    by_code: dict[str, dict[Key, Repair]] = {}
+    for key, repair in state.open():
+        if all(e.op == "replace" for e in repair.fix.edits):
+            by_code.setdefault(key[1], {}).setdefault(key, repair)
+    for found in by_code.values():
+        if len(found) < 2:
+            continue
+        edits = dict.fromkeys((e.path, json.dumps(e.value)) for r in found.values() for e in r.fix.edits)
+        if len({path for path, _ in edits}) < len(edits):
+            continue  # two of them want different things at one place
+        all_of_them = Fix("", tuple(Edit("replace", path, json.loads(value)) for path, value in edits), safe=True)
+        new = work.after(state, all_of_them)
+        if new is not None and _within(new.findings(), state.findings() - Counter(found.keys()), state):
+            return new, list(found.values())
+    return None
 
 
 def _improved(work: _Work, state: _State) -> tuple[_State, list[Repair]] | None:

@@ -15,6 +15,7 @@ from amk.harness.diagnostics import Diagnostic, Fix, Report
 __all__ = ["proposed"]
 
 MOST_FIXES = 6  # alternatives of one finding
+MOST_FINDINGS = 100  # that repairs are proposed for: a file may be made to have any number
 
 
 def proposed(kernel: KernelDescriptor, report: Report, target: Target | str | None = None) -> Report:
@@ -25,14 +26,15 @@ def proposed(kernel: KernelDescriptor, report: Report, target: Target | str | No
 
     rules = {r.code: r() for r in RULES}
     place = target if isinstance(target, Target) else Target.find(target or kernel.target)
-    k = Context(kernel, place, found=list(report.diagnostics))
+    k = Context(kernel, place, found=list(report.diagnostics[:MOST_FINDINGS]))
 
     def with_fixes(d: Diagnostic) -> Diagnostic:
         if d.code not in rules or d.severity == "undecided":
             return d
         return d._replace(fixes=_first(rules[d.code].fixes(k, d)))
 
-    return report._replace(diagnostics=tuple(map(with_fixes, report.diagnostics)))
+    first, rest = report.diagnostics[:MOST_FINDINGS], report.diagnostics[MOST_FINDINGS:]
+    return report._replace(diagnostics=(*map(with_fixes, first), *rest))
 
 
 def _first(fixes: Iterable[Fix]) -> tuple[Fix, ...]:

@@ -15,7 +15,7 @@ from amk.cli.render_report import FORMATS
 from amk.dsl.kernel import KernelDescriptor
 from amk.harness.diagnostics import Diagnostic
 from amk.harness.rules import RULES
-from amk.harness.rules.examples import mirrored, scattered
+from amk.harness.rules.examples import example, mirrored, scattered
 
 
 def run_of(text: str, schema: dict[str, Any]) -> dict[str, Any]:
@@ -73,6 +73,14 @@ def test_a_fix_in_sarif_is_an_edit_of_the_text(
     start, end = (offset(region[f"{x}Line"], region[f"{x}Column"]) for x in ("start", "end"))
     new = old[:start] + replacement["insertedContent"]["text"] + old[end:]
     assert code not in {d.code for d in amk.check(KernelDescriptor.from_json(new)).diagnostics}
+
+
+def test_sarif_of_very_many_findings(real: Any, sarif_schema: dict[str, Any]) -> None:
+    """Each is a result; repairs are written out for the first of them alone."""
+    body = [{"kind": "store", "dst": "a[0]", "values": ["1"]} for _ in range(400)]
+    run = run_of(real("sarif", example(body=body)), sarif_schema)
+    assert len(run["results"]) == 400 and 50 <= sum("fixes" in r for r in run["results"]) <= 300
+    assert len({r["partialFingerprints"]["amkFinding/v2"] for r in run["results"]}) == 400
 
 
 def test_sarif_says_what_is_suppressed_and_why(real: Any, sarif_schema: dict[str, Any]) -> None:

@@ -222,6 +222,38 @@ def test_repairs_are_given_up_after_so_many_checks(monkeypatch: pytest.MonkeyPat
     assert done.repairs == () and not done.reports[0].ok
 
 
+def test_a_long_file_gets_fewer_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    from amk.harness import mend as module
+
+    text = mirrored("brief", barrier=False).to_json()  # three statements
+    for statements, repairs in ((2, 0), (4, 1)):
+        monkeypatch.setattr(module, "MOST_STATEMENTS", statements)
+        assert len(mend(text).repairs) == repairs
+
+
+def test_repairs_that_move_nothing_are_made_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from amk.harness import mend as module
+
+    checked: list[bool] = []
+    real = module.check
+    monkeypatch.setattr(module, "check", lambda *a, **how: checked.append(how["replay"]) or real(*a, **how))
+    body = [{"kind": "store", "dst": "a[0]", "values": ["1"]} for _ in range(40)]
+    done = mend(example(body=body).to_json())
+    assert len(done.repairs) == 40 and done.reports[0].ok and checked == [True, False]
+
+
+def test_what_is_left_is_shown_in_the_interpreter() -> None:
+    """A race that a barrier cures, and an index that nothing does."""
+    k = KernelBuilder("left", target="sm_80", threads=64)
+    s, a = k.shared("s", "i32", (64,)), k.registers("a", "i32", (1,))
+    k.store(s[k.t], k.t)
+    k.load(a[0], s[63 - k.t])
+    k.store(a[3], 0)
+    done = mend(k.finish(grid=(1,)).to_json())
+    assert codes(done.before[0]) == {"AMK203", "AMK301"} and codes(done.reports[0]) == {"AMK203"}
+    assert all(d.confirmed for d in (*done.before[0].errors, *done.reports[0].errors))
+
+
 def test_a_repair_that_does_not_help_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     from amk.harness.rules.amk301_shared_race import AMK301
 

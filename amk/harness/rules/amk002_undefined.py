@@ -15,6 +15,8 @@ from amk.harness.rules.examples import example
 
 __all__ = ["Undefined"]
 
+_GUESSES, _NAMES = 20, 500  # names that are guessed at, and among how many: comparing words is slow
+
 
 class Undefined(Rule):
     """Every name is declared and in scope where it is used.
@@ -29,17 +31,21 @@ class Undefined(Rule):
     code, title = "AMK002", "undefined name"
 
     def check(self, k: Context) -> Iterator[Diagnostic]:
+        hints: dict[str, str] = {}
+        known: dict[str, str] = {}
         for pointer, name in dict.fromkeys(undefined(k.kernel)):
-            yield self.report(k, pointer, f"{name!r} is not defined here", hint=self._hint(k, name))
+            known = known or {n: p for p, n in declared(k.kernel)}
+            if name not in hints:
+                hints[name] = self._hint(known, name, guess=len(hints) < _GUESSES)
+            yield self.report(k, pointer, f"{name!r} is not defined here", hint=hints[name])
 
     @staticmethod
-    def _hint(k: Context, name: str) -> str:
+    def _hint(known: dict[str, str], name: str, *, guess: bool) -> str:
         """A name that exists and looks like it, or where the one that is meant has to stand."""
-        known = dict(declared(k.kernel))
-        if name in known.values():
-            place = next(p for p, n in known.items() if n == name)
-            return f"{name} is introduced at {place}: move that before this use, into a body around it"
-        near = get_close_matches(name, [*known.values(), *BUILTINS], 1, 0.6)
+        if name in known:
+            return f"{name} is introduced at {known[name]}: move that before this use, into a body around it"
+        names = [*BUILTINS, *known][:_NAMES] if guess else []
+        near = get_close_matches(name, names, 1, 0.6)
         said = f"did you mean {near[0]}? if not, " if near else ""
         return f"{said}declare {name} as a parameter, or give it a value with a let before this use"
 

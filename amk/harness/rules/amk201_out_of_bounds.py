@@ -77,6 +77,7 @@ class OutOfBounds(Rule):
 
 
 _DATA = ("load", "store", "atomic")
+_FAR = 16  # statements on each side that a guard is put around as well
 
 
 def _missing(k: Context, pointer: str) -> tuple[Expr, ...]:
@@ -109,7 +110,7 @@ def _run(k: Context, pointer: str) -> tuple[str, int]:
     missing, first, last = _missing(k, pointer), index, index
     for step in (-1, 1):
         at = index + step
-        while getattr(k.statements.get(f"{body}/{at}"), "kind", "") in _DATA:
+        while abs(at - index) <= _FAR and getattr(k.statements.get(f"{body}/{at}"), "kind", "") in _DATA:
             if _missing(k, f"{body}/{at}") == missing:
                 first, last = min(first, at), max(last, at)
             at += step

@@ -32,14 +32,16 @@ class AccessContract(Rule):
     code, title = "AMK404", "access contract broken"
 
     def check(self, k: Context) -> Iterator[Diagnostic]:
+        ways: dict[str, Access | None] = {}
         for pointer, s in k.statements.items():
             for message in contract_faults(k.kernel, s):
-                yield self.report(k, pointer, message, hint=self._hint(k, message))
+                name = _named(message)
+                if name not in ways:
+                    ways[name] = _used(k.kernel, name)
+                yield self.report(k, pointer, message, hint=self._hint(name, ways[name]))
 
     @staticmethod
-    def _hint(k: Context, message: str) -> str:
-        name = _named(message)
-        wanted = _used(k.kernel, name)
+    def _hint(name: str, wanted: Access | None) -> str:
         if wanted is None:
             return f"use {name} with atomic add alone, or plainly everywhere"
         return f"declare access={wanted!r} for {name}, if it is the tensor that is meant"
