@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
 
-from amk.dsl.occupancy import occupancy
+from amk.dsl.occupancy import file_registers, occupancy
 from amk.dsl.target import Target
 from amk.errors import CompileError, EnvironmentProblem, InputError
 from amk.synth.cubin import Resources, read_cubin
@@ -33,8 +33,6 @@ _WHEELS = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12")  # in the order in whi
 _TARGET = re.compile(r"sm_([0-9]{2,3})([af]?)", re.ASCII)
 _ERROR = re.compile(r"error\s*:|fatal\s*:")
 _EXTERN = 'declare it extern "C" __global__, so that its name is not mangled'
-_REGISTER_UNIT = 256  # registers are handed out to a warp in lumps of this many
-_WARP_UNIT = 4  # warps are spread over the four partitions of an SM, each with a quarter of the register file
 _loaded = threading.Event()  # set once the NVRTC library itself has answered
 
 
@@ -118,7 +116,7 @@ def verify_binary(
     real = compiled.resources
     shared = real.static_shared_bytes + dynamic_shared_bytes
     spilled = compiled.spill_stores + compiled.spill_loads
-    file = _allocated_registers(real.registers, threads, blocks_per_sm)
+    file = file_registers(threads, real.registers, blocks_per_sm)
     broken = [
         (max_registers is not None and real.registers > max_registers, f"{real.registers} registers > {max_registers}"),
         (file > regs_per_sm, _register_file(real.registers, threads, blocks_per_sm, file, regs_per_sm)),
@@ -147,16 +145,9 @@ def _fewer_blocks(target: Target, threads: int, shared: int, assumed: int, real:
     return (text + (f": {left} blocks fit on an SM instead of {promised}" if left < promised else ""),)
 
 
-def _allocated_registers(registers: int, threads: int, blocks: int) -> int:
-    """Registers that the blocks really take from the SM's file: whole lumps per warp, whole rounds of warps."""
-    warps = -(-threads // 32) * blocks
-    per_warp = -(-registers * 32 // _REGISTER_UNIT) * _REGISTER_UNIT
-    return -(-warps // _WARP_UNIT) * _WARP_UNIT * per_warp
-
-
 def _register_file(registers: int, threads: int, blocks: int, needed: int, regs_per_sm: int) -> str:
     work = f"{threads} threads x {registers} registers" + (f" x {blocks} blocks" if blocks > 1 else "")
-    return f"{work} take {needed:,} registers (given out in lumps of {_REGISTER_UNIT} per warp) > {regs_per_sm:,}"
+    return f"{work} take {needed:,} registers (given out in lumps of 256 per warp) > {regs_per_sm:,}"
 
 
 # The compiler.
