@@ -1,0 +1,91 @@
+"""What one memory instruction of a warp costs: sectors of global memory, passes through shared memory.
+
+In: the byte address of each lane (None: it takes no part) and the bytes that each moves. Out: counts.
+
+Global: memory moves sectors of 32 bytes; a request moves every sector that a lane touches, once.
+Shared: 32 banks of 4 bytes. What a group of lanes wants of one bank goes word by word, a pass for each; lanes that want
+the same word share it. Up to 4 bytes a lane the group is the warp, for 8 bytes a half of it, for 16 a quarter. Two
+groups go together where in both of them each lane's neighbour (number ^ 1, or number ^ 2, the same for all) wants the
+same words or takes no part, since the group then has half as many words to fetch (`BankRule.pairs`).
+Source: CUDA C++ Programming Guide, device memory accesses and shared memory; benchmarks/bank_conflicts.py holds both
+        against the counters of ncu, with and without the rule of pairs
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+__all__ = ["BANKS", "RULE", "SECTOR", "BankRule", "Lanes", "Passes", "Sectors", "passes", "sectors"]
+
+SECTOR, BANKS, WORD, WARP = 32, 32, 4, 32
+Lanes = Sequence[int | None]
+
+
+class BankRule(NamedTuple):
+    """What of the model is a matter of measurement: whether groups of pairwise equal lanes go together."""
+
+    pairs: bool = True
+
+
+RULE = BankRule()
+
+
+class Passes(NamedTuple):
+    """Passes of one instruction, and the fewest for its groups; of the worst group its passes, and their bank."""
+
+    passes: int
+    least: int
+    degree: int
+    bank: int
+
+
+class Sectors(NamedTuple):
+    """Sectors that one request moves, and the fewest that its bytes fit into."""
+
+    moved: int
+    least: int
+
+
+def sectors(lanes: Lanes, nbytes: int) -> Sectors:
+    """Sectors of one request of a warp; 0 and 0 where no lane takes part."""
+    starts = {x for x in lanes if x is not None}
+    moved = {b for x in starts for b in range(x // SECTOR, (x + nbytes - 1) // SECTOR + 1)}
+    return Sectors(len(moved), -(-len(starts) * nbytes // SECTOR))
+
+
+def passes(lanes: Lanes, nbytes: int, rule: BankRule = RULE) -> Passes:
+    """Passes of one instruction of a warp through shared memory; all 0 where no lane takes part."""
+    found = [_worst(g, nbytes) for g in _groups(list(lanes), nbytes, rule)]
+    if not found:
+        return Passes(0, 0, 0, 0)
+    degree, bank = max(found, key=lambda f: f[0])
+    return Passes(sum(n for n, _ in found), len(found), degree, bank)
+
+
+def _groups(lanes: list[int | None], nbytes: int, rule: BankRule) -> list[list[int]]:
+    """The lanes that go together, without those that take no part; groups without any go for nothing."""
+    size = WARP if nbytes <= WORD else WARP * WORD // nbytes
+    parts = [lanes[i : i + size] for i in range(0, len(lanes), size)]
+    if rule.pairs and size < WARP:
+        together = []
+        for a, b in zip(parts[::2], [*parts[1::2], []], strict=False):
+            together += [a + b] if any(_paired(a, n) and _paired(b, n) for n in (1, 2)) else [a, b]
+        parts = together
+    return [active for part in parts if (active := [x for x in part if x is not None])]
+
+
+def _paired(lanes: list[int | None], n: int) -> bool:
+    """Whether each lane's neighbour wants the same, or one of the two takes no part."""
+    return all(
+        x is None or i ^ n >= len(lanes) or lanes[i ^ n] is None or lanes[i ^ n] == x for i, x in enumerate(lanes)
+    )
+
+
+def _worst(starts: list[int], nbytes: int) -> tuple[int, int]:
+    """Distinct words of the bank that has most of them, and that bank."""
+    words = {w for x in set(starts) for w in range(x // WORD, (x + nbytes - 1) // WORD + 1)}
+    found = Counter(w % BANKS for w in words)
+    bank = max(found, key=lambda b: (found[b], -b))
+    return found[bank], bank
