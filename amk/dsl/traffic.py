@@ -33,7 +33,11 @@ RULE = BankRule()
 
 
 class Passes(NamedTuple):
-    """Passes of one instruction, and the fewest for its groups; of the worst group its passes, and their bank."""
+    """Passes of one instruction; of the worst group its passes, and their bank.
+
+    `least` is what the lanes that take part need without conflicts, each group for itself: 1 for 4 bytes a lane, 2 for
+    8, 4 for 16. Groups that go together may need fewer passes than that.
+    """
 
     passes: int
     least: int
@@ -57,23 +61,23 @@ def sectors(lanes: Lanes, nbytes: int) -> Sectors:
 
 def passes(lanes: Lanes, nbytes: int, rule: BankRule = RULE) -> Passes:
     """Passes of one instruction of a warp through shared memory; all 0 where no lane takes part."""
-    found = [_worst(g, nbytes) for g in _groups(list(lanes), nbytes, rule)]
+    size = WARP if nbytes <= WORD else WARP * WORD // nbytes
+    parts = [list(lanes[i : i + size]) for i in range(0, len(lanes), size)]
+    together = _together(parts) if rule.pairs and size < WARP else parts
+    found = [_worst(active, nbytes) for g in together if (active := [x for x in g if x is not None])]
     if not found:
         return Passes(0, 0, 0, 0)
     degree, bank = max(found, key=lambda f: f[0])
-    return Passes(sum(n for n, _ in found), len(found), degree, bank)
+    least = sum(any(x is not None for x in part) for part in parts)
+    return Passes(sum(n for n, _ in found), least, degree, bank)
 
 
-def _groups(lanes: list[int | None], nbytes: int, rule: BankRule) -> list[list[int]]:
-    """The lanes that go together, without those that take no part; groups without any go for nothing."""
-    size = WARP if nbytes <= WORD else WARP * WORD // nbytes
-    parts = [lanes[i : i + size] for i in range(0, len(lanes), size)]
-    if rule.pairs and size < WARP:
-        together = []
-        for a, b in zip(parts[::2], [*parts[1::2], []], strict=False):
-            together += [a + b] if any(_paired(a, n) and _paired(b, n) for n in (1, 2)) else [a, b]
-        parts = together
-    return [active for part in parts if (active := [x for x in part if x is not None])]
+def _together(parts: list[list[int | None]]) -> list[list[int | None]]:
+    """The groups, two of them joined where the rule of pairs says so."""
+    out: list[list[int | None]] = []
+    for a, b in zip(parts[::2], [*parts[1::2], []], strict=False):
+        out += [a + b] if any(_paired(a, n) and _paired(b, n) for n in (1, 2)) else [a, b]
+    return out
 
 
 def _paired(lanes: list[int | None], n: int) -> bool:

@@ -12,7 +12,7 @@ from amk.dsl.target import Target
 from amk.harness.diagnostics import Diagnostic, Obligation
 
 if TYPE_CHECKING:
-    from amk.harness.advice import Warp
+    from amk.harness.advice_warp import Warp
     from amk.harness.bounds import BoundsResult
     from amk.harness.coverage import CoverageResult
     from amk.harness.events import Program
@@ -72,6 +72,6 @@ class Context:
     @cached_property
     def warp(self) -> Warp:
         """One warp of an interior block, for advice. Raises Unsupported."""
-        from amk.harness.advice import Warp
+        from amk.harness.advice_warp import Warp
 
         return Warp(self.program)

@@ -11,7 +11,8 @@ from amk.dsl.expr import Expr
 from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.layout import Layout, Padded, Swizzle
 from amk.dsl.target import Target
-from amk.harness.advice import bank_conflicts, sectors, unused_padding, widths
+from amk.harness.advice import sectors, widths
+from amk.harness.advice_shared import bank_conflicts, unused_padding
 from amk.harness.context import Context
 from amk.harness.rule import Rule
 

@@ -9,7 +9,7 @@ from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.layout import Padded
 from amk.dsl.nodes import Buffer
 from amk.dsl.types import nbytes
-from amk.harness.advice import bank_conflicts
+from amk.harness.advice_shared import bank_conflicts
 from amk.harness.context import Context
 from amk.harness.diagnostics import Diagnostic, Fix
 from amk.harness.findings import findings
