@@ -44,6 +44,8 @@ from amk.harness.rules.amk402_written_twice import AMK402
 from amk.harness.rules.amk404_access import AccessContract
 from amk.harness.rules.amk501_uncoalesced import AMK501
 from amk.harness.rules.amk502_bank_conflict import AMK502
+from amk.harness.rules.amk503_occupancy import AMK503
+from amk.harness.rules.amk504_waves import AMK504
 from amk.harness.rules.amk505_narrow_access import AMK505
 from amk.harness.rules.amk506_unused_padding import AMK506
 
@@ -91,6 +93,8 @@ RULES: tuple[type[Rule], ...] = (
     AccessContract,
     AMK501,
     AMK502,
+    AMK503,
+    AMK504,
     AMK505,
     AMK506,
 )
