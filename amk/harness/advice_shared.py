@@ -31,7 +31,7 @@ def bank_conflicts(ctx: Context) -> Iterator[Fault]:
     Copies by cp.async are left out: what they write lands as memory answers, and no counter has shown how.
     """
     p = ctx.program
-    found: dict[tuple[str, str, Passes], list[Shared]] = {}
+    found: dict[tuple[object, ...], list[tuple[Shared, Passes]]] = {}
     for s in shared_accesses(p, p.kernel.body):
         b = p.kernel.find(s.operand.ref.buffer)
         assert isinstance(b, Buffer)
@@ -39,18 +39,19 @@ def bank_conflicts(ctx: Context) -> Iterator[Fault]:
             continue  # read and written by the hardware in its own order
         n = _passes(ctx.warp, s, s.operand.width * nbytes(b.dtype))
         if n.passes >= 2 * n.least > 0:
-            same = found.setdefault((b.name, "load" if s.operand.mode == "r" else "store", n), [])
-            if all(str(s.operand.ref) != str(x.operand.ref) for x in same):
-                same.append(s)
-    for (name, what, n), same in found.items():
-        more = f" (and {len(same) - 1} more like it)" if len(same) > 1 else ""
+            same = found.setdefault((b.name, s.operand.mode, n[:3]), [])
+            if all(str(s.operand.ref) != str(x.operand.ref) for x, _ in same):
+                same.append((s, n))
+    for (name, mode, _), same in found.items():
+        s, n = same[0]
         message = (
-            f"a warp's {what} at {same[0].operand.ref} takes {n.passes} passes through shared memory where {n.least} "
-            f"would do: a {n.degree}-way bank conflict (bank {n.bank} of '{name}'){more}"
+            f"a warp's {'load' if mode == 'r' else 'store'} at {s.operand.ref} takes {n.passes} passes through shared "
+            f"memory where {n.least} would do: a {n.degree}-way bank conflict (bank {n.bank} of '{name}')"
+            f"{f' (and {len(same) - 1} more like it)' if len(same) > 1 else ''}"
         )
         hint = "pad the rows (Padded), swizzle the layout, or give neighbouring lanes neighbouring words"
         values = {"degree": n.degree, "bank": n.bank, "passes": n.passes, "least": n.least}
-        yield Fault("AMK502", same[0].pointer, message, values, (), hint)
+        yield Fault("AMK502", s.pointer, message, values, (), hint)
 
 
 def _passes(warp: Warp, s: Shared, nbytes: int) -> Passes:

@@ -22,8 +22,8 @@ class AMK505(Rule):
     """A thread moves neighbouring elements one by one where one vector access would be allowed.
 
     Why:    each access is an instruction and a request; four at once leave the memory system more to overlap.
-    Proof:  none needed, this is advice, given only where the loop is unrolled from 0, its variable is the last term of
-            the last index, and alignment, sizes and the other terms are multiples of the width.
+    Proof:  none needed, this is advice, given only where the innermost loop counts from 0 by 1, its variable stands in
+            the last index alone, and the base, sizes, pitches and all other terms are multiples of the width.
     Bad:    a loop over `x[t * 4 + j]` for 4 values of j.
     Good:   one load of width 4.
     Fix:    A loop that does nothing else takes steps of the width.
