@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from amk.cli.checked import Checked
 from amk.dsl.expr import integers
 from amk.errors import Refused
-from amk.harness.diagnostics import Report
 
 if TYPE_CHECKING:
     from amk.dsl.target import Target
@@ -26,6 +25,7 @@ def with_binary(found: Checked, targets: Sequence[Target | None]) -> Checked:
     if kernel is None or found.code != 0:
         return found
     from amk.harness.check import made_for
+    from amk.harness.suppressions import settled
     from amk.runtime.measured import measured
 
     target = next((t for t in targets if t is not None and t.name == found.report.target), None)
@@ -33,14 +33,11 @@ def with_binary(found: Checked, targets: Sequence[Target | None]) -> Checked:
         real = measured(kernel, made_for(kernel, target))
     except Refused as fault:  # what is proved or compared for a certificate alone
         report = fault.report or found.report
-        return replace(found, report=report, code=_code(report) or fault.exit_code, refused=fault.message)
+        return replace(found, report=report, code=report.exit_code() or fault.exit_code, refused=fault.message)
     known = {"AMK503"} | ({"AMK504"} if integers(*kernel.grid) is not None else set()) if real.registers else set()
     kept = tuple(d for d in found.report.diagnostics if d.code not in known)
-    meant = {s.code for s in kernel.suppress}
-    more = tuple(d for d in real.diagnostics if d.severity == "error" or d.code not in meant)
-    report = found.report._replace(diagnostics=(*kept, *more))
-    return replace(found, report=report, code=_code(report), measured=real)
+    stands, meant = settled(kernel, real.diagnostics)
+    before = tuple(d for d in found.report.suppressed if d.code not in known)
+    report = found.report._replace(diagnostics=(*kept, *stands), suppressed=(*before, *meant))
+    return replace(found, report=report, code=report.exit_code(), measured=real)
 
-
-def _code(report: Report) -> int:
-    return report.exit_code()

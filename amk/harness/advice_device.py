@@ -111,7 +111,8 @@ def waves(d: KernelDescriptor, target: Target, registers: int, largest: tuple[in
         return None
     blocks = prod(largest)
     if blocks <= IDLE * sms:
-        message = f"{blocks:,} blocks{_any_size(d)} leave {sms - blocks} of {sms} SMs without one"
+        which = f"{blocks:,} blocks{_any_size(d)} leave" if blocks > 1 else f"1 block{_any_size(d)} leaves"
+        message = f"{which} {sms - blocks} of {sms} SMs without one"
         return Remark(message, "use smaller tiles, or share the work of a tile", {"blocks": blocks, "sms": sms})
     if integers(*d.grid) is None:
         return None
