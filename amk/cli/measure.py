@@ -40,4 +40,3 @@ def with_binary(found: Checked, targets: Sequence[Target | None]) -> Checked:
     before = tuple(d for d in found.report.suppressed if d.code not in known)
     report = found.report._replace(diagnostics=(*kept, *stands), suppressed=(*before, *meant))
     return replace(found, report=report, code=report.exit_code(), measured=real)
-

@@ -12,8 +12,10 @@ from typing import NamedTuple
 
 from amk.dsl.expr import integers
 from amk.dsl.kernel import KernelDescriptor
+from amk.dsl.layout import extent
 from amk.dsl.occupancy import Occupancy, at_once, max_registers, occupancy
 from amk.dsl.target import Architecture, Target
+from amk.dsl.types import nbytes
 
 __all__ = ["Remark", "limiter", "waves"]
 
@@ -25,11 +27,12 @@ EMPTY, IDLE = 0.25, 0.5  # places of all waves, and SMs, that stay empty
 
 
 class Remark(NamedTuple):
-    """What is lost, with its numbers, and what would win it back."""
+    """What is lost, with its numbers, and what would win it back; `pointer` is what to change in the descriptor."""
 
     message: str
     hint: str
     values: Mapping[str, int]
+    pointer: str
 
 
 def limiter(d: KernelDescriptor, target: Target, registers: int, *, measured: bool = False) -> Remark | None:
@@ -47,7 +50,8 @@ def limiter(d: KernelDescriptor, target: Target, registers: int, *, measured: bo
             f"{now.warps} of an SM's {SCHEDULERS} schedulers have a warp: {what} let {now.blocks_per_sm} blocks of "
             f"{d.threads} threads fit"
         )
-        return Remark(message, "use fewer stages, a smaller tile, or more threads a block", _values(now))
+        where = _largest(d) if now.limited_by == "shared" else "/threads"
+        return Remark(message, "use fewer stages, a smaller tile, or more threads a block", _values(now), where)
     if now.fraction >= ENOUGH and now.limited_by != "warps":
         return None
     if now.limited_by == "shared":
@@ -57,7 +61,8 @@ def limiter(d: KernelDescriptor, target: Target, registers: int, *, measured: bo
     left = machine.warps_per_sm - now.warps
     if now.limited_by == "warps" and left >= UNUSED * machine.warps_per_sm:
         message = f"blocks of {d.threads} threads use {now.warps} of the {machine.warps_per_sm} warps of an SM"
-        return Remark(message, f"use a block size that divides {32 * machine.warps_per_sm}", _values(now))
+        hint = f"use a block size that divides {32 * machine.warps_per_sm}"
+        return Remark(message, hint, _values(now), "/threads")
     return None
 
 
@@ -73,7 +78,14 @@ def _shared_step(d: KernelDescriptor, target: Target, registers: int, now: Occup
         f"{now.blocks_per_sm} blocks fit on an SM, limited by {d.shared_bytes:,} bytes of shared memory; with {over:,} "
         f"bytes less {then.blocks_per_sm} would"
     )
-    return Remark(message, "take away padding, or make a tile smaller", {**_values(now), "over": over})
+    hint = "take away padding, or make a tile smaller"
+    return Remark(message, hint, {**_values(now), "over": over}, _largest(d))
+
+
+def _largest(d: KernelDescriptor) -> str:
+    """The pointer of the largest array in shared memory."""
+    sizes = {b.name: extent(b.shape, b.layout) * nbytes(b.dtype) for b in d.buffers if b.space == "shared"}
+    return d.pointer_of(max(sizes, key=lambda name: sizes[name])) if sizes else "/threads"
 
 
 def _shared_for(machine: Architecture, blocks: int) -> int:
@@ -93,7 +105,8 @@ def _register_step(d: KernelDescriptor, target: Target, registers: int, now: Occ
         f"{now.blocks_per_sm} blocks fit on an SM, limited by {registers} registers a thread; with {room} it would be "
         f"{then.blocks_per_sm}"
     )
-    return Remark(message, f"set min_blocks to {then.blocks_per_sm}", {**_values(now), "over": registers - room})
+    hint, values = f"set min_blocks to {then.blocks_per_sm}", {**_values(now), "over": registers - room}
+    return Remark(message, hint, values, "/threads")
 
 
 def _values(now: Occupancy) -> dict[str, int]:
@@ -113,7 +126,8 @@ def waves(d: KernelDescriptor, target: Target, registers: int, largest: tuple[in
     if blocks <= IDLE * sms:
         which = f"{blocks:,} blocks{_any_size(d)} leave" if blocks > 1 else f"1 block{_any_size(d)} leaves"
         message = f"{which} {sms - blocks} of {sms} SMs without one"
-        return Remark(message, "use smaller tiles, or share the work of a tile", {"blocks": blocks, "sms": sms})
+        hint = "use smaller tiles, or share the work of a tile"
+        return Remark(message, hint, {"blocks": blocks, "sms": sms}, "/grid/0")
     if integers(*d.grid) is None:
         return None
     rounds = -(-blocks // places)
@@ -125,7 +139,7 @@ def waves(d: KernelDescriptor, target: Target, registers: int, largest: tuple[in
         f"{places - empty}: {100 * empty // (rounds * places)} % of the places stay empty"
     )
     hint = "choose a tile whose count comes closer to whole waves, or let blocks walk over tiles"
-    return Remark(message, hint, {"blocks": blocks, "waves": rounds, "empty": empty})
+    return Remark(message, hint, {"blocks": blocks, "waves": rounds, "empty": empty}, "/grid/0")
 
 
 def _any_size(d: KernelDescriptor) -> str:

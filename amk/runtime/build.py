@@ -13,13 +13,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from amk.dsl.kernel import KernelDescriptor, walk
+from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.occupancy import max_registers
-from amk.dsl.registers import assumed_registers, estimate_registers
+from amk.dsl.registers import assumed_registers, estimate_registers, has_budgets
 from amk.dsl.target import Target
 from amk.synth.cache import Cache, CacheKey, Entry
 
-__all__ = ["Binary", "binary_of", "default_cache", "has_budgets", "key_of", "rebuilt"]
+__all__ = ["Binary", "binary_of", "default_cache", "key_of", "rebuilt"]
 
 _COUNTS = ("registers", "estimated_registers", "assumed_registers", "spill_bytes")  # of a thread, in an entry's meta
 
@@ -111,11 +111,6 @@ def _make(kernel: KernelDescriptor, target: Target) -> Entry:
         "toolkit": made.toolkit, "kernel": kernel.name,
     }  # fmt: skip
     return Entry(made.cubin, source.text, made.log, certificate.to_json(), json.loads(json.dumps(meta)))
-
-
-def has_budgets(kernel: KernelDescriptor) -> bool:
-    """Whether a role has a register budget."""
-    return any(r.registers is not None for _, s in walk(kernel.body) if s.kind == "team" for r in s.roles)
 
 
 def _dump(name: str, digest: str, text: str, log: str) -> None:

@@ -14,12 +14,13 @@ from typing import Any
 from amk.dsl.expr import integers
 from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.occupancy import occupancy
+from amk.dsl.registers import has_budgets
 from amk.dsl.target import Target
 from amk.errors import CompileError
 from amk.harness.advice_device import limiter, waves
 from amk.harness.diagnostics import Diagnostic, Severity
 from amk.harness.docs import titles
-from amk.runtime.build import Binary, binary_of, has_budgets
+from amk.runtime.build import Binary, binary_of
 from amk.synth.advisories import Advisory, advisories
 from amk.synth.cache import Cache
 from amk.synth.cubin import read_cubin
@@ -115,11 +116,11 @@ def _findings(
         yield _finding("AMK115", "warning", text, "set min_blocks to the blocks that must fit")
     remark = limiter(kernel, target, made.registers, measured=True)
     if remark is not None:
-        yield _finding("AMK503", "warning", remark.message, remark.hint)
+        yield _finding("AMK503", "warning", remark.message, remark.hint, remark.pointer)
     grid = integers(*kernel.grid3)
     filled = waves(kernel, target, made.registers, (grid[0], grid[1], grid[2])) if grid else None
     if filled is not None:
-        yield _finding("AMK504", "warning", filled.message, filled.hint)
+        yield _finding("AMK504", "warning", filled.message, filled.hint, filled.pointer)
 
 
 def _remarks(kernel: KernelDescriptor, said: tuple[Advisory, ...]) -> Iterator[Diagnostic]:
@@ -131,5 +132,5 @@ def _remarks(kernel: KernelDescriptor, said: tuple[Advisory, ...]) -> Iterator[D
             yield _finding(code, severity, f"ptxas {a.code}: {a.text}", _HINTS[code])
 
 
-def _finding(code: str, severity: Severity, message: str, hint: str) -> Diagnostic:
-    return Diagnostic(code, titles()[code][0], severity, message, hint=hint)
+def _finding(code: str, severity: Severity, message: str, hint: str, pointer: str = "") -> Diagnostic:
+    return Diagnostic(code, titles()[code][0], severity, message, pointer, hint=hint)

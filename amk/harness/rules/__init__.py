@@ -18,6 +18,7 @@ from amk.harness.rules.amk102_grid import Grid
 from amk.harness.rules.amk103_shared_memory import SharedMemory
 from amk.harness.rules.amk104_registers import Registers
 from amk.harness.rules.amk105_occupancy import Occupancy
+from amk.harness.rules.amk108_role_registers import RoleRegisters
 from amk.harness.rules.amk201_out_of_bounds import OutOfBounds
 from amk.harness.rules.amk202_shared_bounds import AMK202
 from amk.harness.rules.amk203_register_bounds import RegisterBounds
@@ -67,6 +68,7 @@ RULES: tuple[type[Rule], ...] = (
     SharedMemory,
     Registers,
     Occupancy,
+    RoleRegisters,
     OutOfBounds,
     AMK202,
     RegisterBounds,

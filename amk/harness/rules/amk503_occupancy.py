@@ -35,7 +35,7 @@ class AMK503(Rule):
     def check(self, k: Context) -> Iterator[Diagnostic]:
         found = limiter(k.kernel, k.target, expected_registers(k.kernel, k.target))
         if found is not None:
-            yield self.report(k, "", found.message, counterexample=found.values, hint=found.hint)
+            yield self.report(k, found.pointer, found.message, counterexample=found.values, hint=found.hint)
 
     @staticmethod
     def bad() -> KernelDescriptor:

@@ -40,7 +40,7 @@ class AMK504(Rule):
         x, y, z = k.bounds.grid
         found = waves(k.kernel, k.target, expected_registers(k.kernel, k.target), (x, y, z))
         if found is not None:
-            yield self.report(k, "", found.message, counterexample=found.values, hint=found.hint)
+            yield self.report(k, found.pointer, found.message, counterexample=found.values, hint=found.hint)
 
     @staticmethod
     def bad() -> KernelDescriptor:
