@@ -67,6 +67,7 @@ PROCESS: dict[str, tuple[str, Patch]] = {
     "a template of instructions": ("templates", other_file("synth/templates/instr/warp.cu.j2")),
     "the prelude": ("templates", other_file("synth/prelude/cp_async.cuh")),
     "the printer": ("templates", other_file("synth/print_expr.py")),
+    "the printer of rows": ("templates", other_file("synth/print_rows.py")),
     "a rule": ("harness", other_file("harness/rules/amk301_shared_race.py")),
     "an instruction row": ("harness", other_file("dsl/instructions/row.py")),
     "an operator": ("harness", other_file("ops/gemm.py")),
