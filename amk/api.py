@@ -88,10 +88,13 @@ def certify(kernel: KernelDescriptor, target: Target | str | None = None) -> Cer
     return prove(kernel, target, reference=meaning_of(kernel))
 
 
-def compile(kernel: KernelDescriptor | Certificate, *, device: str | int = "auto") -> CompiledKernel:
+def compile(
+    kernel: KernelDescriptor | Certificate, *, device: str | int = "auto", checked: bool = False
+) -> CompiledKernel:
     """A callable of a kernel: `k(x=x, y=y)` writes its outputs in place; sizes are taken from the arrays' shapes.
 
-    Args:    `device` is "auto" (a GPU if there is one), "cpu", "cuda", "cuda:N", or the index of a GPU
+    Args:    `device` is "auto" (a GPU if there is one), "cpu", "cuda", "cuda:N", or the index of a GPU; `checked` tests
+             each access and assumption as the kernel runs: a call then waits for it, and raises KernelFault
     Raises:  Refused for a kernel that does not pass (on a GPU with the first call); ArgumentError for an unknown
              device; EnvironmentProblem for a GPU that is not there
     """
@@ -100,7 +103,7 @@ def compile(kernel: KernelDescriptor | Certificate, *, device: str | int = "auto
     descriptor = kernel if isinstance(kernel, KernelDescriptor) else kernel.kernel
     index = device_index(device)
     target = Target.find(descriptor.target) if index is None else target_of(index)
-    return CompiledKernel(descriptor, target, index)
+    return CompiledKernel(descriptor, target, index, checked=checked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +125,12 @@ class AutoMegaKernelGEMM:
     objective:      "throughput", "latency" or "energy"; ArgumentError for another
     cpu_budget:     lane operations that a call on the CPU executor may cost (4e9: about a minute); None: no limit
     deterministic:  False allows kernels that add partial sums in no fixed order: faster where k is long and C small
+    checked:        True tests each access and assumption as the kernel runs; a call waits, and raises KernelFault
     """
 
     def __init__(
         self, device: str | int = "auto", *, objective: Objective = "throughput",
-        cpu_budget: float | None = 4_000_000_000, deterministic: bool = True,
+        cpu_budget: float | None = 4_000_000_000, deterministic: bool = True, checked: bool = False,
     ) -> None:  # fmt: skip
         from amk.agents.agent import objective_of
         from amk.runtime.gemm_plan import Plans
@@ -139,7 +143,7 @@ class AutoMegaKernelGEMM:
             isinstance(cpu_budget, bool) or not isinstance(cpu_budget, (int, float)) or not cpu_budget >= 0
         ):
             raise ArgumentError(f"cpu_budget is {cpu_budget!r:.60}", hint="a number of lane operations, or None")
-        self.deterministic = deterministic
+        self.deterministic, self.checked = deterministic, checked
         self._calls: dict[Any, GemmCall] = {}
         self._flights: Flights[GemmCall] = Flights()
         self.plans = Plans()
@@ -195,7 +199,7 @@ class AutoMegaKernelGEMM:
         if key not in self._calls:  # else an earlier flight has landed since the caller looked
             target = target_of(device)
             kernel = proposed(problem, target, self.objective, 0, self.deterministic)
-            self._calls[key] = GemmCall(kernel, target, device)
+            self._calls[key] = GemmCall(kernel, target, device, checked=self.checked)
         return self._calls[key]
 
     def explain(self, A: Any, B: Any, C: Any = None, *, beta: float = 0.0) -> dict[str, Any]:

@@ -8,6 +8,7 @@ AmkError
 │   └── Undecided         refused only because the solver reached its limit         (exit code 3)
 ├── CompileError        NVRTC, or a binary that breaks what the certificate assumed (exit code 1)
 ├── WrongResult         a run whose numbers are outside the stated tolerance        (exit code 1)
+├── KernelFault         an access or an assumption that failed in a checked build   (exit code 1)
 ├── EnvironmentProblem  a device, driver, compiler or folder that is missing        (exit code 2)
 │   └── LaunchError       the driver refused a load, a launch or a copy
 └── InternalError       our own fault: please send the file                         (exit code 4)
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AmkError", "ArgumentError", "CompileError", "DescriptorError", "EnvironmentProblem", "InputError",
-    "InternalError", "LaunchError", "Refused", "Undecided", "WrongResult",
+    "InternalError", "KernelFault", "LaunchError", "Refused", "Undecided", "WrongResult",
 ]  # fmt: skip
 
 
@@ -87,6 +88,34 @@ class WrongResult(AmkError):
     """Numbers outside the stated tolerance."""
 
     exit_code = 1
+
+
+class KernelFault(AmkError):
+    """The first thing that failed in a run with `checked=True`, and how many did.
+
+    kind       bounds, alignment or assume; on the CPU executor also race, uninitialised, divergence, overflow, async
+    pointer    the statement's JSON pointer, `at` where its author wrote it
+    block      (x, y, z), and `thread` in it
+    operand    what was accessed, as the kernel spells it; `index` in `dimension` lies outside 0 to `limit` - 1.
+               Without a dimension, `index` and `limit` count bytes from the start of the array
+    What does not apply is None, or "" where it is text.
+    """
+
+    exit_code = 1
+
+    def __init__(
+        self, message: str, *, kind: str, pointer: str = "", at: str = "", block: tuple[int, int, int] | None = None,
+        thread: int | None = None, operand: str = "", dimension: int | None = None, index: int | None = None,
+        limit: int | None = None, count: int = 1, hint: str = "",
+    ) -> None:  # fmt: skip
+        super().__init__(message, hint=hint)
+        self.kind, self.pointer, self.at, self.block, self.thread = kind, pointer, at, block, thread
+        self.operand, self.dimension, self.index, self.limit, self.count = operand, dimension, index, limit, count
+
+    def to_dict(self) -> dict[str, object]:
+        """JSON data."""
+        names = ("kind", "pointer", "at", "block", "thread", "operand", "dimension", "index", "limit", "count")
+        return {n: getattr(self, n) for n in names}
 
 
 class EnvironmentProblem(AmkError):

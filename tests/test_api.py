@@ -219,7 +219,7 @@ def test_batches_beyond_a_grid(batch, n, monkeypatch):
     real, some, grids = interpret.run, [0, 1, 65_534, 65_535, 65_536, batch - 1], []
 
     def picked(kernel, args, **kw):
-        if kw or args["batch"] != batch:  # the certificate's own runs
+        if any(kw.values()) or args["batch"] != batch:  # the certificate's own runs
             return real(kernel, args, **kw)
         grids.append(grid_of(kernel, args))
         return real(kernel, args, blocks=[(x, 0, 0) for x in sorted(set(some)) if x < batch])

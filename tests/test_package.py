@@ -87,7 +87,7 @@ def says_everything(shown: str) -> None:
     """A good and a bad descriptor, machine code for three targets, numbers compared with float64, and what is next."""
     assert re.search(r"gemm\.amk\.json  sm_90a: ok, \d+ claims proved", shown)
     assert re.search(r"AMK3\d\d .* \S*broken\.amk\.json:\d+:\d+\n", shown)  # the rule and the place
-    assert re.search(r"counterexample .*\bt=\d+", shown) and re.search(r"\n *try  +\S", shown)
+    assert re.search(r"counterexample .*\bthreads? \d+", shown) and re.search(r"\n *try  +\S", shown)
     heads, *rows = next(s for s in shown.split("\n\n") if "spill B" in s).splitlines()[1:5]
     assert all(h in heads for h in ("registers", "spill B", "shared B", "occupancy"))
     assert [row.split()[0] for row in rows] == ["sm_80", "sm_90a", "sm_120"]

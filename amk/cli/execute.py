@@ -29,6 +29,7 @@ def add_run(parser: ArgumentParser, argv: Sequence[str]) -> None:
     parser.add_argument("what", metavar="OPERATOR|FILE")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
     parser.add_argument("--seed", type=_natural, default=0, metavar="N", help="of random data")
+    parser.add_argument("--checked", action="store_true", help="test each access and assumption as the kernel runs")
     parser.add_argument("--json", action="store_true")
     if name := next((a for a in argv if a in REGISTRY), None):
         add_problem(parser, REGISTRY[name])
@@ -61,7 +62,8 @@ def run_operator_command(args: Namespace) -> int:
     """Runs an operator on random data; 1 if the result is outside the tolerance."""
     from amk.cli.options import find_family, problem_of
 
-    facts = run_operator(args.what, problem_of(args, find_family(args.what)), device=args.device, seed=args.seed)
+    problem = problem_of(args, find_family(args.what))
+    facts = run_operator(args.what, problem, device=args.device, seed=args.seed, checked=args.checked)
     if args.json:
         say_json(facts)
     else:
@@ -75,11 +77,14 @@ def _short(value: Any) -> str:
     return f"{value:.3g}" if isinstance(value, float) else ", ".join(value) if isinstance(value, list) else str(value)
 
 
-def run_operator(name: str, problem: Problem, *, device: str = "auto", seed: int = 0) -> dict[str, Any]:
+def run_operator(
+    name: str, problem: Problem, *, device: str = "auto", seed: int = 0, checked: bool = False
+) -> dict[str, Any]:
     """What one run of an operator on random data did: executor, kernel, seconds of the call (not of what comes before
     it), and the relative error against float64 with its limit.
 
-    Raises:  EnvironmentProblem, before anything is allocated, for more than the CPU executor does in about a minute
+    Raises:  EnvironmentProblem, before anything is allocated, for more than the CPU executor does in about a minute;
+             KernelFault of a `checked` run
     """
     from amk import api
     from amk.cli.options import find_family
@@ -88,22 +93,22 @@ def run_operator(name: str, problem: Problem, *, device: str = "auto", seed: int
     family, index = find_family(name), device_index(_device(device))
     kernel, sizes = api.proposed(problem, target_of(index)), family.sizes(problem)
     if index is None:
-        _refuse_hours(kernel, sizes)
+        _refuse_hours(kernel, sizes, checked)
     values = _random(kernel, sizes, seed)
     before = _copy(values)
-    call = api.compile(kernel, device="cpu" if index is None else index)
+    call = api.compile(kernel, device="cpu" if index is None else index, checked=checked)
     start = time.perf_counter()
     call(**values)
     facts = {"operator": name, "executor": "cpu" if index is None else "cuda", "kernel": kernel.name}
     return facts | {"seconds": time.perf_counter() - start} | _compared(kernel, before, values)
 
 
-def _refuse_hours(kernel: KernelDescriptor, sizes: dict[str, int]) -> None:
+def _refuse_hours(kernel: KernelDescriptor, sizes: dict[str, int], checked: bool) -> None:
     """Refuses what the CPU executor would refuse, before its arrays are made."""
     from amk.harness.interpret import estimate_lane_ops
-    from amk.runtime.kernel import CPU_LANE_OPS
+    from amk.runtime.kernel import CHECKED_COST, CPU_LANE_OPS
 
-    minutes = estimate_lane_ops(kernel, sizes) / CPU_LANE_OPS
+    minutes = estimate_lane_ops(kernel, sizes) / CPU_LANE_OPS * (CHECKED_COST if checked else 1)
     if minutes > 1:
         long = f"{minutes:,.0f} minutes" if minutes < 120 else f"{minutes / 60:,.0f} hours"
         said = f"the CPU executor would take about {long} for this problem"
@@ -169,7 +174,7 @@ def run_file(args: Namespace) -> int:
     values = {name: _value(name, text) for name, text in given.items()}
     outputs = dict(map(_pair, args.out))
     _fill(kernel, values, outputs)
-    call = amk.compile(kernel, device=_device(args.device))
+    call = amk.compile(kernel, device=_device(args.device), checked=args.checked)
     before = _copy(values)
     start = time.perf_counter()
     call(**values)

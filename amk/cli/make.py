@@ -121,13 +121,14 @@ def run_emit(args: Namespace) -> int:
 
     (target,) = _only(find_targets(args.target))
     certificate = certify(read_kernel(args.file), target)
-    source = render(certificate)
+    source = render(certificate, checked=args.checked)
     if args.output:
         write_file(args.output, source.text.encode())
     if args.json:
-        facts = {"name": source.name, "threads": source.threads, "shared_bytes": source.shared_bytes}
+        facts: dict[str, Any] = {"name": source.name, "threads": source.threads, "shared_bytes": source.shared_bytes}
         text = {} if args.output else {"text": source.text}
-        say_json({**facts, "certificate": certificate.digest, "meaning": certificate.meaning, **text})
+        facts |= {"checked": args.checked, "certificate": certificate.digest, "meaning": certificate.meaning}
+        say_json({**facts, **text})
     elif not args.output:
         say(source.text, end="" if source.text.endswith("\n") else "\n")
     return 0
@@ -136,6 +137,7 @@ def run_emit(args: Namespace) -> int:
 def _add_file(parser: ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="a descriptor, or - for stdin")
     parser.add_argument("--target", action="append", default=[], help="GPU or architecture (default: the descriptor's)")
+    parser.add_argument("--checked", action="store_true", help="put each access and assumption behind a test")
     parser.add_argument("--json", action="store_true")
 
 
@@ -195,7 +197,7 @@ def run_compile(args: Namespace) -> int:
         _only(targets)
     if args.measured:
         return _measured(kernel, targets, args)
-    found = [build(kernel, target) for target in targets]
+    found = [build(kernel, target, checked=args.checked) for target in targets]
     if args.output:
         write_file(args.output, found[0].cubin)
     if args.json:
@@ -224,7 +226,7 @@ def _measured(kernel: KernelDescriptor, targets: Sequence[Target | None], args: 
     return 0 if all(m.ok for m in found) else 1
 
 
-def build(kernel: KernelDescriptor, target: Target | None) -> Built:
+def build(kernel: KernelDescriptor, target: Target | None, *, checked: bool = False) -> Built:
     """Certify, render, compile, and hold the binary to its certificate; or take it from the cache."""
     import json
     import time
@@ -234,7 +236,7 @@ def build(kernel: KernelDescriptor, target: Target | None) -> Built:
     from amk.runtime.build import binary_of
 
     target, start = target or Target.find(kernel.target), time.perf_counter()
-    made = binary_of(kernel, target)
+    made = binary_of(kernel, target, checked=checked)
     fits = occupancy(target, kernel.threads, made.registers, made.shared_bytes)
     proof = json.loads(made.certificate)
     return Built(

@@ -59,9 +59,12 @@ def complain(fault: AmkError) -> None:
 def say_error(fault: AmkError, exit_code: int) -> None:
     """An error as the one JSON object on standard output, for `--json` (docs/cli.md): what, and what to do about it."""
     from amk import __version__
+    from amk.errors import KernelFault
 
     error = {"kind": type(fault).__name__, "code": _code(fault), "message": fault.message, "hint": fault.hint}
     extra = {n: getattr(fault, n, None) for n in ("pointer", "line", "column", "log", "status")}
+    if isinstance(fault, KernelFault):
+        extra["fault"] = fault.to_dict()
     say_json({"amk": __version__, "exit_code": exit_code, "error": error | {n: v for n, v in extra.items() if v}})
 
 

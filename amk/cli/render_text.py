@@ -48,7 +48,8 @@ def _finding(r: Checked, d: Diagnostic, others: Sequence[Diagnostic], several: b
     head, place = f"{d.code} {clean(d.title, 200)}{kind}", f"{clean(r.path, 400)}:{line}:{column}"
     gap = " " * max(_WIDTH - len(head) - len(place), 2)
     body = [paint(head, _COLOUR[d.severity]) + gap + place, *_shown(r, d.pointer, d.message)]
-    for other in d.related:
+    steps = {w.pointer for w in d.cycle}
+    for other in (x for x in d.related if x.pointer not in steps):
         note = other.note + (f" ({other.at})" if other.at else "")
         body += _shown(r, other.pointer, note, again=other.pointer == d.pointer)
     body += _cycle(r, d.cycle)
@@ -91,7 +92,7 @@ def _cycle(r: Checked, cycle: Sequence[WaitsFor]) -> Iterator[str]:
     if cycle:
         yield "        |  nobody can go on:"
     for n, step in enumerate(cycle, 1):
-        back = " (back to 1.)" if n == len(cycle) else ""
+        back = " (back to 1.)" if n == len(cycle) and step.held_by == cycle[0].who else ""
         written = f" ({step.at})" if step.at else ""
         yield from _shown(r, step.pointer, f"{n}. {step.sentence}{back}{written}")
 

@@ -14,6 +14,7 @@ from amk.harness.memory import Memory, Record
 from amk.harness.phases import Meeting, Phases
 from amk.harness.strand import Strand
 from amk.harness.stretch import Stretches
+from amk.harness.waiting import cycle_of
 from amk.harness.walk import Walk
 from amk.harness.wording import point
 
@@ -104,7 +105,7 @@ class Cluster:
         at = point(first.env) | {"t": (first.waiting & -first.waiting).bit_length() - 1}
         seconds = tuple(Second(w.pointer, f"{w} waits here for {w.blocked}") for w in left[1:])
         hint = "follow what each waits for: an arrival, or its bytes, is missing or comes after the wait"
-        fault = Fault("AMK307", first.pointer, message, at, seconds, hint)
+        fault = Fault("AMK307", first.pointer, message, at, seconds, hint, cycle=cycle_of(self.p, left))
         for w in left:
             warps = widened(w.waiting) & w.strand.threads
             if warps != w.strand.threads:

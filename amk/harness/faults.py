@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from amk.harness.diagnostics import Severity
+from amk.harness.diagnostics import Severity, WaitsFor
 
 __all__ = ["Fault", "Second", "TooCoarse", "Unsupported"]
 
@@ -30,6 +30,7 @@ class Fault(NamedTuple):
     related: tuple[Second, ...] = ()
     hint: str = ""
     severity: Severity | None = None  # None: as the rule says
+    cycle: tuple[WaitsFor, ...] = ()
 
 
 class Unsupported(Exception):

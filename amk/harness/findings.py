@@ -16,9 +16,10 @@ def findings(rule: Rule, k: Context, faults: Iterable[Fault]) -> Iterator[Diagno
     """Each fault as a finding of the rule, with the places its author wrote."""
     for f in faults:
         related = tuple(Related(s.pointer, s.note, _at(k, s.pointer)) for s in f.related)
-        yield rule.report(
+        d = rule.report(
             k, f.pointer, f.message, counterexample=f.counterexample, related=related, hint=f.hint, severity=f.severity
         )
+        yield d._replace(cycle=tuple(w._replace(at=_at(k, w.pointer)) for w in f.cycle)) if f.cycle else d
 
 
 def unsupported(k: Context, faults: Iterable[Fault]) -> Iterator[Diagnostic]:

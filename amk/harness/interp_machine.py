@@ -123,7 +123,7 @@ class Machine:
         return out
 
     # -- faults -----------------------------------------------------------------------------------------------------
-    def check(self, bad: Any, kind: str, message: str, value: Any = None) -> None:
+    def check(self, bad: Any, kind: str, message: str, value: Any = None, **values: object) -> None:
         """Raises a fault if `bad` holds in an active lane."""
         if not np.any(bad):
             return
@@ -131,7 +131,7 @@ class Machine:
         live = live if self.mask is None else live & self.mask
         if live.any():
             spot = np.unravel_index(int(np.argmax(live)), live.shape)
-            values = {} if value is None else {"value": np.broadcast_to(value, live.shape)[spot].item()}
+            values |= {} if value is None else {"value": np.broadcast_to(value, live.shape)[spot].item()}
             self.report(kind, message, int(spot[-2]), int(spot[-1]), values)
 
     def fail(self, kind: str, message: str, lanes: Lanes, lane: int, **values: object) -> None:

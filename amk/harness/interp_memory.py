@@ -89,7 +89,8 @@ class Memory:
             if bad.any():
                 lane = int(np.argmax(bad.any(axis=0)))
                 value = int(i[:, lane][bad[:, lane]][0])
-                self.m.fail("bounds", f"{ref}: index {d} is {value}, outside 0..{n - 1}", lanes, lane, index=value)
+                said, where = f"{ref}: index {d} is {value}, outside 0..{n - 1}", {"operand": str(ref), "dimension": d}
+                self.m.fail("bounds", said, lanes, lane, **where, index=value, limit=n)
 
     def _global(self, d: Param, ref: Elem, parts: tuple[Any, ...], width: int, lanes: Lanes) -> Place:
         array = self.tensors.arrays[d.name]

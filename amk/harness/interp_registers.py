@@ -100,7 +100,7 @@ class Registers:
             bad = (wide < 0) | (wide >= n)
             first = int(wide[bad].flat[0]) if np.any(bad) else 0
             said = f"register {name}: index {first} in dimension {d}, outside 0..{n - 1}"
-            self.m.check(bad, "bounds", said, value=wide)
+            self.m.check(bad, "bounds", said, value=wide, operand=name, dimension=d, limit=n)
 
 
 def _sliced(index: tuple[Any, ...]) -> tuple[Any, ...] | None:

@@ -10,18 +10,38 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from amk.dsl.expr import Apply, Expr, has_elements, names
+from amk.dsl.instructions import ROWS
 from amk.dsl.kernel import KernelDescriptor, walk
 from amk.dsl.nodes import Statement
 from amk.dsl.patch import Edit
+from amk.dsl.types import Queue
 
 __all__ = [
-    "BLOCK_BARRIER", "COMMIT", "WAIT", "barriers_between", "conjunction", "divergent", "insert",
-    "moved_out", "set_field", "sibling", "uniform", "wrapped",
+    "ASYNC_FENCE", "BLOCK_BARRIER", "CLUSTER_BARRIER", "WGMMA_FENCE", "barriers_between", "commit", "conjunction",
+    "divergent", "insert", "moved_out", "queue_of", "set_field", "sibling", "uniform", "wait", "wrapped",
 ]  # fmt: skip
 
 BLOCK_BARRIER: dict[str, Any] = {"kind": "sync"}
-COMMIT: dict[str, Any] = {"kind": "commit"}
-WAIT: dict[str, Any] = {"kind": "wait", "queue": "cp_async"}
+CLUSTER_BARRIER: dict[str, Any] = {"kind": "sync", "scope": "cluster", "relaxed": True}
+ASYNC_FENCE: dict[str, Any] = {"kind": "fence", "what": "async"}
+WGMMA_FENCE: dict[str, Any] = {"kind": "fence", "what": "wgmma"}
+
+
+def queue_of(s: Statement | None) -> Queue | None:
+    """The queue in which the work that a statement starts is waited for."""
+    row = ROWS.get(s.row) if s is not None and s.kind == "call" else None
+    done = row.completes if row is not None else ""
+    return done if done in ("cp_async", "bulk", "wgmma") else None
+
+
+def commit(queue: Queue) -> dict[str, Any]:
+    """The statement that closes the open group of a queue."""
+    return {"kind": "commit", **({} if queue == "cp_async" else {"queue": queue})}
+
+
+def wait(queue: Queue) -> dict[str, Any]:
+    """The statement that waits for all groups of a queue."""
+    return {"kind": "wait", "queue": queue}
 
 
 # ---------------------------------------------------------------------------------------------------------------- edits

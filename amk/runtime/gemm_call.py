@@ -81,7 +81,7 @@ def execute(
     o, landing = _prepare(a, b, c, stream)
     call, scalars, swap = _run(owner, o, alpha, beta, stream)
     copies = o.copies
-    if call.device is not None and landing is None and not copies:
+    if call.device is not None and landing is None and not copies and not owner.checked:
         owner.plans.add(call, scalars, swap, a, b, c, beta)
     if landing is not None:
         copy_into(out, landing, stream)
@@ -104,7 +104,7 @@ def _run(
         views = {n: replace(v, shape=v.shape[1:], strides=v.strides[1:]) for n, v in views.items()}
     check_facts(call.kernel, views, scalars)
     if call.device is None:
-        execute_on_cpu(call.kernel, views, scalars, owner.cpu_budget)
+        execute_on_cpu(call.kernel, views, scalars, owner.cpu_budget, checked=owner.checked)
     else:
         call._launch(views, scalars, stream)
         call.cache_hit = call.binary.hit

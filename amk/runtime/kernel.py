@@ -7,8 +7,8 @@ alignment, no overlap with what is written) are checked here for every call.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -34,13 +34,17 @@ if TYPE_CHECKING:
 __all__ = ["CompiledKernel", "bind", "check_facts", "check_scalar", "execute_on_cpu"]
 
 CPU_LANE_OPS = 4_000_000_000  # about a minute on two cores
+CHECKED_COST = 10  # lane operations that one costs which is looked at for faults: 9 and 13 at GEMMs of 128 and 256
 
 
 class CompiledKernel:
-    """A kernel ready to be called by argument name, on one device (an index) or on the CPU (None)."""
+    """A kernel ready to be called by argument name, on one device (an index) or on the CPU (None).
 
-    def __init__(self, kernel: KernelDescriptor, target: Target, device: int | None) -> None:
-        self.kernel, self.target, self.device = kernel, target, device
+    `checked` builds it with each access and assumption tested as it runs; a call then waits, and raises KernelFault.
+    """
+
+    def __init__(self, kernel: KernelDescriptor, target: Target, device: int | None, *, checked: bool = False) -> None:
+        self.kernel, self.target, self.device, self.checked = kernel, target, device, checked
         self._binary: Binary | None = None
         self._rebuilding = threading.Lock()
         listen()
@@ -57,7 +61,7 @@ class CompiledKernel:
     def binary(self) -> Binary:
         """The machine code, made at the first use; threads that come at once share the making."""
         if self._binary is None:
-            made = binary_of(self.kernel, self.target)
+            made = binary_of(self.kernel, self.target, checked=self.checked)
             with self._rebuilding:
                 self._binary = self._binary or made
         return self._binary
@@ -113,7 +117,14 @@ class CompiledKernel:
         from amk.runtime.launch import prepare
 
         plain = ["ptr" if p.shape is not None else p.dtype for p in self.kernel.params]
-        return prepare(plain + ["tmap"] * len(self.kernel.maps))
+        return prepare(plain + ["tmap"] * len(self.kernel.maps) + self._hidden_types())
+
+    def _hidden_types(self) -> list[str]:
+        if not self.checked:
+            return []
+        from amk.runtime.checked import hidden_types
+
+        return hidden_types(self.kernel)
 
     def grid(self, scalars: Mapping[str, Any]) -> tuple[int, int, int]:
         """Blocks along x, y and z for these sizes."""
@@ -124,14 +135,14 @@ class CompiledKernel:
     def __call__(self, *, stream: object = None, **args: Any) -> None:
         """Runs once. Arrays by parameter name; sizes that stand in shapes or strides are taken from the arrays.
 
-        Raises:  ArgumentError naming the argument that breaks a fact; LaunchError
+        Raises:  ArgumentError naming the argument that breaks a fact; LaunchError; KernelFault of a checked build
         """
         if stream is not None:
             stream = stream_handle(stream)
         views, scalars = bind(self.kernel, args)
         if self.device is None:
             RUN.info("%s on cpu", self.kernel.name)
-            execute_on_cpu(self.kernel, views, scalars)
+            execute_on_cpu(self.kernel, views, scalars, checked=self.checked)
         elif views and all(v.device is None for v in views.values()):
             self._through_gpu(views, scalars, stream)
         else:
@@ -164,9 +175,19 @@ class CompiledKernel:
             arrays = list(views.values())
             chosen = launch_stream(arrays, stream)
             self.prepare_outputs(views, chosen)
-            params = self.packer.pack(self.values(views, scalars))
-            loaded.launch(self.grid(scalars), self.kernel.threads, params, chosen)
-            release(arrays, chosen, stream)
+            with self._watched(views, chosen) as hidden:
+                params = self.packer.pack([*self.values(views, scalars), *hidden])
+                loaded.launch(self.grid(scalars), self.kernel.threads, params, chosen)
+                release(arrays, chosen, stream)
+
+    def _watched(self, views: Mapping[str, ArrayView], stream: int) -> AbstractContextManager[Sequence[int]]:
+        """The hidden arguments of a launch, and what is done after it."""
+        if not self.checked:
+            return nullcontext(())
+        from amk.runtime.checked import watched
+
+        assert self.device is not None
+        return watched(self.kernel, views, self.device, stream)
 
     def prepare_outputs(self, views: Mapping[str, ArrayView], stream: int) -> None:
         """Zeroes the tensors that the kernel only adds to; row by row where rows are apart."""
@@ -302,16 +323,19 @@ def _check_overlap(kernel: KernelDescriptor, views: Mapping[str, ArrayView]) -> 
 
 def execute_on_cpu(
     kernel: KernelDescriptor, views: Mapping[str, ArrayView], scalars: Mapping[str, Any],
-    budget: float | None = CPU_LANE_OPS,
+    budget: float | None = CPU_LANE_OPS, *, checked: bool = False,
 ) -> None:  # fmt: skip
-    """Runs the kernel on the CPU executor. Raises EnvironmentProblem above the budget of lane operations."""
-    from amk.harness.interpret import estimate_lane_ops, run
+    """Runs the kernel on the CPU executor; `checked` looks for faults as it runs.
+
+    Raises:  EnvironmentProblem above the budget of lane operations; KernelFault of a checked run
+    """
+    from amk.harness.interpret import Fault, estimate_lane_ops, run
 
     for name, v in views.items():
         if v.device is not None:
             raise ArgumentError(f"argument {name!r} lies on device {v.device}, and this kernel runs on the CPU")
     sizes = {n: x for n, x in scalars.items() if isinstance(x, int)}
-    cost = estimate_lane_ops(kernel, sizes)
+    cost = estimate_lane_ops(kernel, sizes) * (CHECKED_COST if checked else 1)
     if budget is not None and cost > budget:
         raise EnvironmentProblem(
             f"the CPU executor would take about {cost / CPU_LANE_OPS:.0f} minutes for this call",
@@ -321,4 +345,9 @@ def execute_on_cpu(
     for p in kernel.tensors:
         if p.access == "add":
             arrays[p.name][...] = 0
-    run(kernel, {**arrays, **scalars})
+    try:
+        run(kernel, {**arrays, **scalars}, detect=checked)
+    except Fault as fault:
+        from amk.runtime.checked import kernel_fault
+
+        raise kernel_fault(kernel, fault) from None

@@ -39,7 +39,8 @@ class CacheKey:
     """Everything that the binary, or the choice of it, depends on. A change in any field is another entry.
 
     descriptor and templates are digests; `driver` is "none" when no target file and no device told it; `flags` keep
-    their order; `templates` covers the prelude too; `harness` digests the checker whose proof lies beside.
+    their order; `templates` covers the prelude too; `harness` digests the checker whose proof lies beside; `form` says
+    whether the text is "plain" or "checked", with its tests in it.
     """
 
     descriptor: str
@@ -51,6 +52,7 @@ class CacheKey:
     templates: str
     harness: str
     driver: str = "none"
+    form: str = "plain"
     schema: int = SCHEMA
 
     def digest(self) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 __all__ = ["harness_hash", "template_hash"]
 
 _AMK = Path(__file__).parent.parent
-_PRINTER = ("render", "print_expr", "print_address", "print_stmt", "passes")
+_PRINTER = ("render", "print_*", "fault_record", "passes")
 _PRINTED = ("synth/templates/**/*.j2", "synth/prelude/*.cuh", *(f"synth/{name}.py" for name in _PRINTER))
 _CHECKED = ("harness/**/*.py", "dsl/**/*.py", "dsl/*.json", "ops/*.py", "runtime/meaning.py")
 

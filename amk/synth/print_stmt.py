@@ -11,7 +11,7 @@ from amk.dsl.instructions import ROWS
 from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.nodes import Atomic, Call, For, Let, Load, Statement, Store
 from amk.dsl.types import nbytes
-from amk.synth.print_expr import unsupported
+from amk.synth.print_expr import ADD, unsupported
 from amk.synth.print_rows import RowPrinter
 
 __all__ = ["KINDS", "Macros", "StatementPrinter", "comment"]
@@ -167,7 +167,8 @@ class StatementPrinter(RowPrinter):
         return f"{s.var} = {self.expr(s.lo)}{kept}"
 
     def loop_test(self, s: For) -> str:
-        return f"{s.var} < {'hi_' if _reads(s.hi) else self.expr(s.hi)}"
+        """The test before each turn; a bound that binds less tightly than the comparison stands in parentheses."""
+        return f"{s.var} < {'hi_' if _reads(s.hi) else self._inside(s.hi, 'i32', lambda level: level >= ADD)}"
 
     def loop_step(self, s: For) -> str:
         return f"++{s.var}" if s.step == Const(1) else f"{s.var} += {'step_' if _reads(s.step) else self.expr(s.step)}"

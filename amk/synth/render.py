@@ -18,6 +18,7 @@ from amk.dsl.kernel import KernelDescriptor, expressions, walk
 from amk.dsl.nodes import Param
 from amk.dsl.types import DTYPES
 from amk.errors import InternalError
+from amk.synth.print_checked import CheckedPrinter
 from amk.synth.print_order import addresses_shared
 from amk.synth.print_rows import wgmma_functions
 from amk.synth.print_stmt import Macros, StatementPrinter
@@ -49,8 +50,8 @@ class Source:
     min_blocks: int
 
 
-def render(certificate: Certificate) -> Source:
-    """The CUDA text of a kernel that the harness has accepted.
+def render(certificate: Certificate, *, checked: bool = False) -> Source:
+    """The CUDA text of a kernel that the harness has accepted; `checked` puts each access behind a test.
 
     Raises:  InternalError for anything but a certificate, and for what the harness should have refused
     """
@@ -59,18 +60,22 @@ def render(certificate: Certificate) -> Source:
     if not isinstance(certificate, Certificate):
         raise InternalError("only a certified kernel is printed", hint="pass what amk.harness.certify gave back")
     k = certificate.kernel
-    return Source(text_of(k), k.name, k.hash, k.threads, k.shared_bytes, k.cluster, k.min_blocks)
+    return Source(text_of(k, checked=checked), k.name, k.hash, k.threads, k.shared_bytes, k.cluster, k.min_blocks)
 
 
-def text_of(kernel: KernelDescriptor) -> str:
+def text_of(kernel: KernelDescriptor, *, checked: bool = False) -> str:
     """The CUDA text of any kernel, proved or not (for tests and golden files; the product calls `render`)."""
     env, macros = _templates()
-    body = StatementPrinter(kernel, macros).body(kernel.body)
+    printer, hidden, opening = StatementPrinter(kernel, macros), list[str](), list[str]()
+    if checked:
+        printer = tested = CheckedPrinter(kernel, macros, env.get_template("checked.cu.j2").module)
+        hidden, opening = tested.signature(), tested.opening()
+    body = printer.body(kernel.body)
     frame = env.get_template("kernel.cu.j2")
     return frame.render(
-        k=kernel, prelude=_prelude(env, kernel, body), signature=_signature(kernel),
+        k=kernel, prelude=_prelude(env, kernel, "".join([*hidden, body])), signature=_signature(kernel) + hidden,
         cluster=f" __cluster_dims__({kernel.cluster}, 1, 1)" if kernel.cluster > 1 else "",
-        declarations=_declarations(kernel), body=body,
+        declarations=_declarations(kernel) + opening, body=body,
     )  # fmt: skip
 
 

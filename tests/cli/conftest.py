@@ -174,7 +174,7 @@ def deadlock() -> Diagnostic:
     )
     return Diagnostic(
         "AMK307", "deadlock", "error", "all warps wait:\n100% of them", "/body/0", "ring.py:40",
-        (Related("/body/1", "nobody arrives, here: /body/1"),),
+        (Related("/body/0/body/0", "nobody arrives, here: /body/1"),),
         {"n": 4, "bx": 1, "by": 0, "bz": 0, "gx": 2, "gy": 1, "gz": 1, "t": 32, "t2": 0, "byte": 64}, False,
         "arrive before /body/1", cycle,
     )  # fmt: skip

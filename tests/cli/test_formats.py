@@ -34,7 +34,7 @@ def test_a_deadlock_in_text(shown: Any, deadlock: Diagnostic) -> None:
         '    12  |  {"kind": "if", "cond": "t < 128", …}\n'
         "        |  all warps wait:\n"
         "        |  100% of them\n"
-        '    18  |  {"kind": "load", "dst": "a[0]", "src": "s[127 - t]"}\n'
+        '    15  |  {"kind": "store", "dst": "s[t]", "values": ["t"]}\n'
         "        |  nobody arrives, here: line 18\n"
         "        |  nobody can go on:\n"
         '    12  |  {"kind": "if", "cond": "t < 128", …}\n'
@@ -160,7 +160,7 @@ def test_json_carries_everything(shown: Any, deadlock: Diagnostic) -> None:
          "pointer": "/body/1", "line": 18, "column": 5},
     ]  # fmt: skip
     assert (d["line"], d["column"], d["end_line"], d["end_column"]) == (12, 5, 12, 6)
-    assert d["related"][0]["line"] == 18 and d["counterexample"]["byte"] == 64 and d["confirmed"] is False
+    assert d["related"][0]["line"] == 15 and d["counterexample"]["byte"] == 64 and d["confirmed"] is False
 
 
 def test_a_fix_in_json_is_a_json_patch_that_mends(real: Any, tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_github_commands_are_escaped(shown: Any, deadlock: Diagnostic) -> None:
     odd = deadlock._replace(title="50% dead: a, b\n::error::c", message="a%0Ab\n::warning::x\x1b[2J")
     ((level, fields, said),) = parsed(shown("github", odd))
     assert level == "error" and fields["title"] == "AMK307 50% dead: a, b ::error::c"
-    assert said.startswith("a%0Ab\n::warning::x\nline 18: nobody arrives, here: line 18\n")
+    assert said.startswith("a%0Ab\n::warning::x\nline 15: nobody arrives, here: line 18\n")
     assert "line 12: warps 1 to 3: waiting for phase 0 of full[0], held by warp 0\n" in said
     assert "counterexample: n = 4, block 1 of 2, threads 32 and 0, byte 64  (not seen in the interpreter)" in said
 

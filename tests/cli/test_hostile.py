@@ -105,16 +105,20 @@ def test_every_command_takes_every_file(amk: Amk, name: str) -> None:
 
 
 def test_many_named_values_do_not_cost_their_square() -> None:
-    from time import perf_counter
+    from time import process_time
 
     from amk.dsl.kernel import KernelDescriptor
     from amk.harness.form import undefined
 
     def seconds(n: int) -> float:
+        """Of this process alone, and the least of three: other work may run beside."""
         body = [{"kind": "let", "name": f"q{i}", "value": "t + 1"} for i in range(n)]
-        kernel, start = KernelDescriptor.model_validate({**GOOD, "body": body}), perf_counter()
-        assert not list(undefined(kernel))
-        return perf_counter() - start
+        kernel, spent = KernelDescriptor.model_validate({**GOOD, "body": body}), []
+        for _ in range(3):
+            start = process_time()
+            assert not list(undefined(kernel))
+            spent.append(process_time() - start)
+        return min(spent)
 
     seconds(100)
     assert seconds(8000) < 16 * max(seconds(1000), 0.002)

@@ -89,6 +89,43 @@ def test_compile(vector_add: Any, tmp_path: Path, capsys: pytest.CaptureFixture[
     assert main(["compile", "good.json", "--target", "all", "-o", "good.cubin"]) == 2
 
 
+def test_checked_builds(vector_add: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The text has its tests, the binary an entry of its own in the cache, and a run the same result."""
+    (tmp_path / "good.json").write_text(vector_add().to_json())
+    assert main(["emit", "good.json", "--checked"]) == 0
+    assert "amk_in(faults_, " in capsys.readouterr().out
+    assert main(["emit", "good.json", "--checked", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["checked"] is True
+    made = []
+    for options in ((), ("--checked",), ("--checked",)):
+        assert main(["compile", "good.json", *options, "--json"]) == 0
+        made += json.loads(capsys.readouterr().out)
+    assert [m["cached"] for m in made[1:]] == [False, True]
+    assert made[0]["cubin_bytes"] < made[1]["cubin_bytes"] == made[2]["cubin_bytes"]
+    assert main(["run", *GEMM, "--device", "cpu", "--checked", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["right"]
+    np.save(tmp_path / "x.npy", np.arange(5, dtype=np.float32))
+    assert main(["run", "good.json", "--device", "cpu", "--checked", "--arg", "x=x.npy", "--arg", "n=5"]) == 0
+
+
+def test_what_fails_in_a_checked_run_is_told(
+    vector_add: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kernel that slipped past the harness: exit code 1, in words and as JSON with all its numbers."""
+    from amk.runtime.kernel import CompiledKernel
+
+    monkeypatch.setattr(CompiledKernel, "_certify", lambda self: None)
+    (tmp_path / "bad.json").write_text(vector_add(guarded=False).to_json())
+    np.save(tmp_path / "x.npy", np.arange(5, dtype=np.float32))
+    args = ("run", "bad.json", "--device", "cpu", "--checked", "--arg", "x=x.npy", "--arg", "n=5")
+    assert main([*args, "--json"]) == 1
+    out, err = capsys.readouterr()
+    assert "bounds at /body/1/body/0" in err and "in block (0, 0, 0), thread 5: x[i]: index 0 is 5, outside 0..4" in err
+    error = json.loads(out)["error"]
+    assert (error["kind"], error["pointer"], error["fault"]["thread"]) == ("KernelFault", "/body/1/body/0", 5)
+    assert error["fault"] == error["fault"] | {"operand": "x[i]", "dimension": 0, "index": 5, "limit": 5}
+
+
 def test_run_an_operator(capsys: pytest.CaptureFixture[str]) -> None:
     for layout in ("nn", "tt"):
         assert main(["run", *GEMM, "--layout", layout, "--device", "cpu", "--json"]) == 0

@@ -61,7 +61,7 @@ def codes(report: Report) -> set[str]:
 def test_a_rule_that_promises_a_repair_makes_it(rule: Any) -> None:
     kernel = FAULTY.get(rule.code, rule.bad)()
     before = check(kernel)
-    assert codes(before) == {rule.code} or rule.code == "AMK090"
+    assert codes(before) - {"AMK501"} == {rule.code}
     done = mend(kernel.to_json())
     (report,) = done.reports
     assert done.repairs[0].finding.code == rule.code and all(r.fix.safe for r in done.repairs)

@@ -32,7 +32,7 @@ def gpus(monkeypatch):
     """Two GPUs of different models, and torch."""
     fake = ExecutingDriver(("sm_90a", "sm_86"))
 
-    def binary_of(kernel, target):
+    def binary_of(kernel, target, *, checked=False):
         image = fake.image(kernel, target.architecture.name)
         return Binary(kernel, target, image, "", "", "", 64, 0, kernel.shared_bytes, False)
 

@@ -29,7 +29,7 @@ class Workshop:
     def __init__(self, fake: ExecutingDriver, cache: Cache) -> None:
         self.fake, self.cache, self.made, self.gives = fake, cache, 0, None
 
-    def make(self, kernel, target):
+    def make(self, kernel, target, *, checked=False):
         self.made += 1
         if isinstance(self.gives, Exception):
             raise self.gives

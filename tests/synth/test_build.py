@@ -67,6 +67,8 @@ PROCESS: dict[str, tuple[str, Patch]] = {
     "a template of instructions": ("templates", other_file("synth/templates/instr/warp.cu.j2")),
     "the prelude": ("templates", other_file("synth/prelude/cp_async.cuh")),
     "the printer": ("templates", other_file("synth/print_expr.py")),
+    "the printer of rows": ("templates", other_file("synth/print_rows.py")),
+    "the printer of checked builds": ("templates", other_file("synth/print_checked.py")),
     "a rule": ("harness", other_file("harness/rules/amk301_shared_race.py")),
     "an instruction row": ("harness", other_file("dsl/instructions/row.py")),
     "an operator": ("harness", other_file("ops/gemm.py")),
@@ -86,7 +88,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[KernelDescriptor]:
     """Every kernel that is made rather than found; making one costs nothing here."""
     kernels: list[KernelDescriptor] = []
 
-    def make(kernel: KernelDescriptor, target: Target) -> Entry:
+    def make(kernel: KernelDescriptor, target: Target, *, checked: bool = False) -> Entry:
         kernels.append(kernel)
         return Entry(b"cubin", "text", "log", "{}", {"registers": 1, "spill_bytes": 0})
 
@@ -99,10 +101,17 @@ def changed(before: CacheKey, after: CacheKey) -> set[str]:
 
 
 def test_every_field_has_an_input() -> None:
-    """But for the layout of an entry, which is a constant of the cache and has a folder of its own."""
-    assert {name for name, _ in (*INPUTS.values(), *PROCESS.values())} == {f.name for f in fields(CacheKey)} - {
-        "schema"
-    }
+    """But for the layout of an entry, which is a constant of the cache and has a folder of its own, and the form."""
+    found = {name for name, _ in (*INPUTS.values(), *PROCESS.values())}
+    assert found | {"schema", "form"} == {f.name for f in fields(CacheKey)}
+
+
+def test_a_checked_build_shares_nothing_with_the_plain_one(made: list[KernelDescriptor], tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    assert changed(build.key_of(KERNEL, A100), build.key_of(KERNEL, A100, checked=True)) == {"form"}
+    plain, checked = (build.binary_of(KERNEL, A100, cache, checked=c) for c in (False, True))
+    assert not plain.hit and not checked.hit and (plain.checked, checked.checked) == (False, True) and len(made) == 2
+    assert build.binary_of(KERNEL, A100, cache, checked=True).hit
 
 
 @pytest.mark.parametrize("what", INPUTS)

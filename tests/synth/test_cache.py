@@ -51,6 +51,7 @@ FLIPPED = {
     "templates": "u" * 64,
     "harness": "0.1.1",
     "driver": "none",
+    "form": "checked",
     "schema": 2,
 }
 POSIX = pytest.mark.skipif(os.name != "posix", reason="file modes, links and signals of POSIX")

@@ -276,6 +276,19 @@ def test_random_expressions_agree_with_the_reader() -> None:
         assert Reader(p.expr(e), env).value() == function_of((e,), tuple("abcdw"))(*env.values())[0], str(e)
 
 
+def test_the_test_of_a_loop_is_its_bound_whatever_operators_it_has() -> None:
+    """A bound with a select or a bit operation once stood bare beside `<`, which binds more tightly in C."""
+    from amk.dsl.nodes import For
+    from amk.synth.print_stmt import Macros, StatementPrinter
+
+    rng, p = random.Random(7), StatementPrinter(_scalar_kernel(), Macros(None, {}))
+    for _ in range(400):
+        hi = random_term(rng, 3)
+        env = {n: rng.randrange(0, 60) for n in "abcdw"} | {"i": rng.randrange(0, 60)}
+        want = env["i"] < function_of((hi,), tuple("abcdw"))(*(env[n] for n in "abcdw"))[0]
+        assert Reader(p.loop_test(For(var="i", hi=hi, body=())), env).value() == want, str(hi)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 def test_random_expressions_agree_with_a_compiler(tmp_path: Path) -> None:

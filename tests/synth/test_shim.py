@@ -121,8 +121,13 @@ def run(
     kernel: KernelDescriptor, main: str, sanitizer: str, folder: Path, text: str = ""
 ) -> subprocess.CompletedProcess[str]:
     """What a program of the kernel's text (or another text) and a main function says."""
+    return execute(build((text or text_of(kernel)) + main, kernel.shared_bytes, sanitizer, folder))
+
+
+def build(text: str, shared_bytes: int, sanitizer: str, folder: Path) -> Path:
+    """The program of a text with its main function."""
     source, program = folder / "main.cpp", folder / "main"
-    source.write_text(HEAD + (text or text_of(kernel)) + main)
+    source.write_text(HEAD + text)
     flags = [
         "-std=c++17",
         "-O1",
@@ -132,11 +137,17 @@ def run(
         f"-fsanitize={sanitizer}",
         "-pthread",
     ]
-    define = f"-DAMK_SHARED_BYTES={kernel.shared_bytes}"
+    define = f"-DAMK_SHARED_BYTES={shared_bytes}"
     command = ["g++", *flags, define, f"-I{SHIM}", "-D__restrict__=__restrict", str(source), "-o", str(program)]
     subprocess.run(command, check=True, capture_output=True, text=True)
+    return program
+
+
+def execute(program: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """What a program says."""
     env = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}  # the little main functions free nothing
-    return subprocess.run([str(program)], capture_output=True, text=True, timeout=120, cwd=folder, env=env)
+    command = [str(program), *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=program.parent, env=env)
 
 
 @pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])

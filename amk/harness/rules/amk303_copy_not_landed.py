@@ -36,19 +36,21 @@ class AMK303(Rule):
 
     def fixes(self, k: Context, d: Diagnostic) -> Iterator[Fix]:
         """A barrier behind the wait, a stricter wait, a commit before it, or all three before the access."""
-        from amk.harness.repair import BLOCK_BARRIER, COMMIT, WAIT, barriers_between, insert, set_field
+        from amk.harness.repair import BLOCK_BARRIER, barriers_between, commit, insert, queue_of, set_field, wait
 
-        issue, wait = d.related[0].pointer, d.related[-1].pointer
-        waits = k.statements.get(wait)
-        if waits is not None and waits.kind == "wait":
-            for place in islice(barriers_between(k.kernel, wait, d.pointer), 1):
+        issue, last = d.related[0].pointer, d.related[-1].pointer
+        waits, queue = k.statements.get(last), queue_of(k.statements.get(issue))
+        if waits is not None and waits.kind == "wait" and waits.queue is not None:
+            for place in islice(barriers_between(k.kernel, last, d.pointer), 1):
                 yield Fix(f"put a block barrier before {place}", insert(place, BLOCK_BARRIER), safe=True)
             for n in range(waits.pending - 1, -1, -1):
                 most = f"all but {n} groups" if n else "all groups"
-                yield Fix(f"wait for {most}", set_field(f"{wait}/pending", n), safe=True)
-            yield Fix("commit before the wait", insert(wait, COMMIT), safe=True)
+                yield Fix(f"wait for {most}", set_field(f"{last}/pending", n), safe=True)
+            yield Fix("commit before the wait", insert(last, commit(waits.queue)), safe=True)
+        if queue is None:
+            return
         for place in barriers_between(k.kernel, issue, d.pointer):
-            edits = insert(place, COMMIT, WAIT, BLOCK_BARRIER)
+            edits = insert(place, commit(queue), wait(queue), BLOCK_BARRIER)
             yield Fix(f"commit, wait and put a block barrier before {place}", edits, safe=True)
 
     @staticmethod

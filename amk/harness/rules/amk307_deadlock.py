@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from amk.dsl.kernel import KernelDescriptor
 from amk.harness.context import Context
-from amk.harness.diagnostics import Diagnostic
+from amk.harness.diagnostics import Diagnostic, Related
 from amk.harness.findings import findings
 from amk.harness.rule import Rule
 from amk.harness.rules.examples_async import copied
@@ -30,7 +30,8 @@ class AMK307(Rule):
     title = "deadlock"
 
     def check(self, k: Context) -> Iterator[Diagnostic]:
-        yield from findings(self, k, k.order.of("AMK307"))
+        for d in findings(self, k, k.order.of("AMK307")):
+            yield d if d.related else d._replace(related=tuple(_arrivals(k, d.pointer)))
 
     @staticmethod
     def bad() -> KernelDescriptor:
@@ -39,3 +40,14 @@ class AMK307(Rule):
     @staticmethod
     def good() -> KernelDescriptor:
         return copied("no_deadlock")
+
+
+def _arrivals(k: Context, pointer: str) -> Iterator[Related]:
+    """What arrives on the mbarrier that a statement waits for, where one alone is stuck."""
+    from amk.harness.waiting import completes
+
+    waits = k.statements.get(pointer)
+    name = waits.barrier.buffer if waits is not None and waits.kind == "wait" and waits.barrier is not None else ""
+    for place, s in k.statements.items():
+        if name and completes(s, name):
+            yield Related(place, "this arrives on it, or lets a copy complete on it", s.at)

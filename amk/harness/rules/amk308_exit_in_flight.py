@@ -37,11 +37,12 @@ class AMK308(Rule):
 
     def fixes(self, k: Context, d: Diagnostic) -> Iterator[Fix]:
         """A wait at the end, with a commit before it if the copy's group is still open."""
-        from amk.harness.repair import COMMIT, WAIT, insert
+        from amk.harness.repair import commit, insert, queue_of, wait
 
-        end = f"/body/{len(k.kernel.body)}"
-        yield Fix("wait for all groups at the end", insert(end, WAIT), safe=True)
-        yield Fix("commit and wait for all groups at the end", insert(end, COMMIT, WAIT), safe=True)
+        end, queue = f"/body/{len(k.kernel.body)}", queue_of(k.statements.get(d.pointer))
+        if queue is not None:
+            yield Fix("wait for all groups at the end", insert(end, wait(queue)), safe=True)
+            yield Fix("commit and wait for all groups at the end", insert(end, commit(queue), wait(queue)), safe=True)
 
     @staticmethod
     def bad() -> KernelDescriptor:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from amk.dsl.kernel import KernelDescriptor
 from amk.harness.context import Context
-from amk.harness.diagnostics import Diagnostic
+from amk.harness.diagnostics import Diagnostic, Fix
 from amk.harness.findings import findings
 from amk.harness.rule import Rule
 from amk.harness.rules.examples_async import multiplied
@@ -23,6 +23,7 @@ class AMK311(Rule):
             touches one takes the next fence ("wgmma") away.
     Bad:    wgmma without a fence before it.
     Good:   fence, wgmma, commit, wait, and then the registers.
+    Fix:    The fence goes before the instruction, the wait before the registers are touched.
     Source: PTX ISA, wgmma.fence and wgmma.mma_async.
     """
 
@@ -31,6 +32,16 @@ class AMK311(Rule):
 
     def check(self, k: Context) -> Iterator[Diagnostic]:
         yield from findings(self, k, k.order.of("AMK311"))
+
+    def fixes(self, k: Context, d: Diagnostic) -> Iterator[Fix]:
+        """A fence straight before the instruction, or a wait before the registers are touched."""
+        from amk.harness.repair import WGMMA_FENCE, insert, wait
+
+        s = k.statements.get(d.pointer)
+        if s is not None and s.kind == "call" and s.row.startswith("wgmma"):
+            yield Fix(f"put a wgmma fence before {d.pointer}", insert(d.pointer, WGMMA_FENCE), safe=True)
+        elif s is not None:
+            yield Fix(f"wait for wgmma before {d.pointer}", insert(d.pointer, wait("wgmma")), safe=True)
 
     @staticmethod
     def bad() -> KernelDescriptor:

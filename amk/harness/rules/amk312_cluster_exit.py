@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from amk.dsl.kernel import KernelDescriptor
 from amk.harness.context import Context
-from amk.harness.diagnostics import Diagnostic
+from amk.harness.diagnostics import Diagnostic, Fix, Related
 from amk.harness.findings import findings
 from amk.harness.rule import Rule
 from amk.harness.rules.examples_async import peers
@@ -23,6 +23,7 @@ class AMK312(Rule):
             one must know before it ends that this is over.
     Bad:    each of two blocks arrives on an mbarrier of the other and ends.
     Good:   both pass a cluster barrier before they end.
+    Fix:    A cluster barrier that orders execution alone goes to the end.
     Source: CUDA C++ Programming Guide, Distributed Shared Memory; PTX ISA, barrier.cluster.
     """
 
@@ -30,7 +31,17 @@ class AMK312(Rule):
     title = "block of a cluster that is not there"
 
     def check(self, k: Context) -> Iterator[Diagnostic]:
-        yield from findings(self, k, k.order.of("AMK312"))
+        last = f"/body/{len(k.kernel.body) - 1}"
+        end = Related(last, "the block ends behind this", getattr(k.statements.get(last), "at", None))
+        for d in findings(self, k, k.order.of("AMK312")):
+            yield d if d.related else d._replace(related=(end,))
+
+    def fixes(self, k: Context, d: Diagnostic) -> Iterator[Fix]:
+        """A cluster barrier at the end, which keeps every block until all have come."""
+        from amk.harness.repair import CLUSTER_BARRIER, insert
+
+        end = f"/body/{len(k.kernel.body)}"
+        yield Fix("put a cluster barrier at the end", insert(end, CLUSTER_BARRIER), safe=True)
 
     @staticmethod
     def bad() -> KernelDescriptor:

@@ -15,6 +15,7 @@
 #define __device__
 #define __shared__
 #define __forceinline__ inline
+#define __noinline__
 #define __align__(n) __attribute__((aligned(n)))
 #define __launch_bounds__(threads, blocks)
 
@@ -62,14 +63,16 @@ static inline float __uint_as_float(unsigned bits) {
 
 // Atomics: one lock for all of them.
 static pthread_mutex_t amk_lock = PTHREAD_MUTEX_INITIALIZER;
-template <typename T, typename F> static void amk_update(T* p, F f) {
+template <typename T, typename F> static T amk_update(T* p, F f) {
   pthread_mutex_lock(&amk_lock);
-  *p = f(*p);
+  const T old = *p;
+  *p = f(old);
   pthread_mutex_unlock(&amk_lock);
+  return old;
 }
-template <typename T> static void atomicAdd(T* p, T v) { amk_update(p, [v](T x) { return x + v; }); }
-template <typename T> static void atomicMin(T* p, T v) { amk_update(p, [v](T x) { return x < v ? x : v; }); }
-template <typename T> static void atomicMax(T* p, T v) { amk_update(p, [v](T x) { return x > v ? x : v; }); }
+template <typename T> static T atomicAdd(T* p, T v) { return amk_update(p, [v](T x) { return x + v; }); }
+template <typename T> static T atomicMin(T* p, T v) { return amk_update(p, [v](T x) { return x < v ? x : v; }); }
+template <typename T> static T atomicMax(T* p, T v) { return amk_update(p, [v](T x) { return x > v ? x : v; }); }
 
 // cp.async: the bytes arrive as late as they may, when a wait demands their group or the thread ends, so that a wait
 // that is missing or too weak lets the kernel read what was there before.
