@@ -195,6 +195,8 @@ def run_compile(args: Namespace) -> int:
     kernel, targets = read_kernel(args.file), find_targets(args.target)
     if args.output:
         _only(targets)
+    if args.measured and args.checked:
+        raise InputError("a checked build is not the binary to measure", hint="give --measured or --checked")
     if args.measured:
         return _measured(kernel, targets, args)
     found = [build(kernel, target, checked=args.checked) for target in targets]

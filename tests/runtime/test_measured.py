@@ -162,3 +162,9 @@ def test_compile_measured(file: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert main(["compile", str(file), "--measured", "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)
     assert found["ok"] and found["target"] == "sm_80" and found["diagnostics"][0]["code"] == "AMK111"
+
+
+def test_a_checked_build_is_not_measured(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(indexed().to_json())
+    assert main(["compile", str(file), "--measured", "--checked"]) == 2
+    assert "give --measured or --checked" in capsys.readouterr().err
