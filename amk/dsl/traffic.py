@@ -5,10 +5,10 @@ In: the byte address of each lane (None: it takes no part) and the bytes that ea
 Global: memory moves sectors of 32 bytes; a request moves every sector that a lane touches, once.
 Shared: 32 banks of 4 bytes. What a group of lanes wants of one bank goes word by word, a pass for each; lanes that want
 the same word share it. Up to 4 bytes a lane the group is the warp, for 8 bytes a half of it, for 16 a quarter. Two
-groups go together where in both of them each lane's neighbour (number ^ 1, or number ^ 2, the same for all) wants the
-same words or takes no part, since the group then has half as many words to fetch (`BankRule.pairs`).
+groups of a load go together where in both of them each lane's neighbour (number ^ 1, or number ^ 2, the same for all)
+wants the same words or takes no part, since half as many words then go back to registers (`BankRule`).
 Source: CUDA C++ Programming Guide, device memory accesses and shared memory; benchmarks/bank_conflicts.py holds both
-        against the counters of ncu, with and without the rule of pairs
+        against the counters of ncu, under each variant of the rule of pairs
 """
 
 from __future__ import annotations
@@ -24,9 +24,12 @@ Lanes = Sequence[int | None]
 
 
 class BankRule(NamedTuple):
-    """What of the model is a matter of measurement: whether groups of pairwise equal lanes go together."""
+    """What of the model is a matter of measurement: whether groups of pairwise equal lanes go together (`pairs`), only
+    where all of the warp is so (`whole`), and in stores as well."""
 
     pairs: bool = True
+    whole: bool = False
+    stores: bool = False
 
 
 RULE = BankRule()
@@ -59,11 +62,12 @@ def sectors(lanes: Lanes, nbytes: int) -> Sectors:
     return Sectors(len(moved), -(-len(starts) * nbytes // SECTOR))
 
 
-def passes(lanes: Lanes, nbytes: int, rule: BankRule = RULE) -> Passes:
+def passes(lanes: Lanes, nbytes: int, rule: BankRule = RULE, *, store: bool = False) -> Passes:
     """Passes of one instruction of a warp through shared memory; all 0 where no lane takes part."""
     size = WARP if nbytes <= WORD else WARP * WORD // nbytes
     parts = [list(lanes[i : i + size]) for i in range(0, len(lanes), size)]
-    together = _together(parts) if rule.pairs and size < WARP else parts
+    shared = rule.pairs and size < WARP and (rule.stores or not store)
+    together = _together(parts, rule.whole) if shared else parts
     found = [_worst(active, nbytes) for g in together if (active := [x for x in g if x is not None])]
     if not found:
         return Passes(0, 0, 0, 0)
@@ -72,8 +76,10 @@ def passes(lanes: Lanes, nbytes: int, rule: BankRule = RULE) -> Passes:
     return Passes(sum(n for n, _ in found), least, degree, bank)
 
 
-def _together(parts: list[list[int | None]]) -> list[list[int | None]]:
-    """The groups, two of them joined where the rule of pairs says so."""
+def _together(parts: list[list[int | None]], whole: bool) -> list[list[int | None]]:
+    """The groups, two of them joined where the rule of pairs says so; `whole`: where it says so of all."""
+    if whole and not any(all(_paired(part, n) for part in parts) for n in (1, 2)):
+        return parts
     out: list[list[int | None]] = []
     for a, b in zip(parts[::2], [*parts[1::2], []], strict=False):
         out += [a + b] if any(_paired(a, n) and _paired(b, n) for n in (1, 2)) else [a, b]

@@ -60,12 +60,12 @@ def _passes(warp: Warp, s: Shared, nbytes: int) -> Passes:
     except Unsupported:
         return Passes(0, 0, 0, 0)
     base = min((x for x in lanes if x is not None), default=0) // _ROW * _ROW
-    return _counted(tuple(None if x is None else x - base for x in lanes), nbytes)
+    return _counted(tuple(None if x is None else x - base for x in lanes), nbytes, s.operand.mode != "r")
 
 
 @lru_cache(maxsize=1 << 12)
-def _counted(lanes: Lanes, nbytes: int) -> Passes:
-    return passes(lanes, nbytes)
+def _counted(lanes: Lanes, nbytes: int, store: bool) -> Passes:
+    return passes(lanes, nbytes, store=store)
 
 
 @quiet

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Any, NamedTuple
 
-from amk.dsl.expr import Const, Elem, Expr, has_elements
+from amk.dsl.expr import Elem, Expr, has_elements
 from amk.dsl.instructions import ROWS
 from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.layout import linear, offset
@@ -23,14 +23,16 @@ from amk.harness.events import Program, Unsupported
 
 __all__ = ["Traffic", "totals", "traffic"]
 
-MOST = 1 << 16  # warp instructions that are counted at most
+MOST, WARP = 1 << 16, 32  # warp instructions that are counted at most; lanes
+MATRICES = BankRule(pairs=False)
 Values = dict[str, Any]
 
 
 class Traffic(NamedTuple):
     """What one operand of a statement does in a whole launch.
 
-    kind:     "shared_ld", "shared_st", "global_ld", "global_st"; "copy" in place of "ld" and "st" for cp.async
+    kind:     "shared_ld", "shared_st", "global_ld", "global_st"; "copy" in place of "ld" and "st" for cp.async, and
+              "matrix_ld", "matrix_st" for ldmatrix and stmatrix
     width:    bytes of a lane        requests: instructions of warps with a lane that takes part
     passes:   of shared memory, `least` without conflicts        sectors:  of global memory, `least` when packed
     """
@@ -69,6 +71,16 @@ def traffic(kernel: KernelDescriptor, sizes: Mapping[str, int] | None = None, ru
     return [Traffic(*key, *counts) for key, counts in made.items()]
 
 
+class _Touched(NamedTuple):
+    """An operand in memory: what it is counted as, bytes of a lane, when it is touched, and by how many lanes."""
+
+    ref: Elem
+    kind: str
+    width: int
+    when: Expr | None = None
+    lanes: int = WARP
+
+
 class _Block:
     """One block on its way through the statements; `made` counts requests, passes, sectors and the least of each."""
 
@@ -86,8 +98,9 @@ class _Block:
             elif s.kind == "team":
                 raise Unsupported("roles are not counted", self.p.pointers[id(s)])
             else:
-                for ref, kind, width, when in _operands(self.p.kernel, s):
-                    self._touch(s, columns, ref, kind, width, self._both(columns, when, active))
+                for x in _operands(self.p.kernel, s):
+                    mine = [on and t % WARP < x.lanes for t, on in zip(self.threads, active, strict=True)]
+                    self._touch(s, columns, x, self._both(columns, x.when, mine))
 
     def _loop(self, s: For, columns: Columns, values: Values, active: list[bool]) -> None:
         lo, hi, step = (self._uniform(columns, e) for e in (s.lo, s.hi, s.step))
@@ -98,17 +111,17 @@ class _Block:
             after = Columns(len(self.threads), {"t": self.threads, **inside})
             now = {c.name: self._column(after, c.next) for c in s.carry if not has_elements(c.next)}
 
-    def _touch(
-        self, s: Statement, columns: Columns, ref: Elem, kind: str, width: int, active: list[bool]
-    ) -> None:  # fmt: skip
-        at = self._column(columns, _address(self.p, ref))
+    def _touch(self, s: Statement, columns: Columns, x: _Touched, active: list[bool]) -> None:
+        kind, width, at = x.kind, x.width, self._column(columns, _address(self.p, x.ref))
         counts = self.made.setdefault((self.p.pointers[id(s)], kind, width), [0, 0, 0, 0])
-        for first in range(0, len(at), 32):
-            lanes: Lanes = [x if on else None for x, on in zip(at[first : first + 32], active[first:], strict=False)]
-            if all(x is None for x in lanes):
+        for first in range(0, len(at), WARP):
+            lanes: Lanes = [a if on else None for a, on in zip(at[first : first + WARP], active[first:], strict=False)]
+            if all(a is None for a in lanes):
                 continue
-            if kind.startswith("shared"):
-                found = passes(lanes, width, self.rule)
+            if not kind.startswith("global"):
+                # rows of a matrix go to other lanes than those that name them, so nothing is shared between neighbours
+                rule = MATRICES if kind.startswith("matrix") else self.rule
+                found = passes(lanes, width, rule, store=kind.endswith("_st"))
                 new = (1, found.passes, 0, found.least)
             else:
                 moved = sectors(lanes, width)
@@ -146,17 +159,21 @@ def _address(p: Program, ref: Elem) -> Expr:
     return linear(x.index, p.kernel.strides_of(d)) * nbytes(d.dtype)
 
 
-def _operands(kernel: KernelDescriptor, s: Statement) -> Iterator[tuple[Elem, str, int, Expr | None]]:
-    """Each operand in memory: what it is counted as, bytes of a lane, and the condition under which it is touched."""
+def _operands(kernel: KernelDescriptor, s: Statement) -> Iterator[_Touched]:
+    """Each operand in memory."""
     if s.kind == "load" and kernel.space(s.src) != "register":
-        yield s.src, f"{kernel.space(s.src)}_ld", s.width * _size(kernel, s.src), s.when
+        yield _Touched(s.src, f"{kernel.space(s.src)}_ld", s.width * _size(kernel, s.src), s.when)
     elif s.kind == "store" and kernel.space(s.dst) != "register":
-        yield s.dst, f"{kernel.space(s.dst)}_st", len(s.values) * _size(kernel, s.dst), None
+        yield _Touched(s.dst, f"{kernel.space(s.dst)}_st", len(s.values) * _size(kernel, s.dst))
     elif s.kind == "call" and s.row in ROWS:
-        for o in ROWS[s.row].operands:
+        row = ROWS[s.row]
+        for o in row.operands:
             if o.space in ("global", "shared"):
-                guard = s.args.get(ROWS[s.row].guard or "", Const(True)) if o.mode == "read" else None
-                yield s.refs[o.role], f"{o.space}_copy", o.nbytes, guard
+                if o.tile or o.box or o.counted:
+                    raise Unsupported(f"{s.row} moves whole tiles, which are not counted")
+                kind = {"ldmatrix": "matrix_ld", "stmatrix": "matrix_st"}.get(row.family, f"{o.space}_copy")
+                guard = s.args.get(row.guard or "") if o.mode == "read" else None
+                yield _Touched(s.refs[o.role], kind, o.nbytes, guard, o.lanes)
 
 
 def _size(kernel: KernelDescriptor, x: Elem) -> int:

@@ -98,3 +98,21 @@ def test_against_a_plain_count() -> None:
         found = passes(got, nbytes, APART)
         assert found.passes == want and passes(got, nbytes).passes <= want
         assert found.least <= found.passes or not found.passes
+
+
+@pytest.mark.parametrize(
+    ("f", "nbytes", "groups", "warp", "stored"),
+    [
+        (lambda t: t // 2 * 16, 16, 2, 2, 2),
+        (lambda t: (t // 2 if t < 16 else t) * 16, 16, 3, 4, 3),  # pairs in the first half alone
+        (lambda t: (t // 2 if t < 16 else t % 2 + t // 4 * 2) * 16, 16, 2, 4, 2),  # in the second half ^ 2, not ^ 1
+        (lambda t: 4 * t, 4, 1, 1, 1),
+    ],
+)
+def test_variants_of_the_rule_of_pairs(
+    f: Callable[[int], int | None], nbytes: int, groups: int, warp: int, stored: int
+) -> None:
+    at = lanes(f)
+    assert passes(at, nbytes).passes == groups and passes(at, nbytes, BankRule(whole=True)).passes == warp
+    assert passes(at, nbytes, BankRule(stores=True), store=True).passes == stored
+    assert passes(at, nbytes, store=True) == passes(at, nbytes, APART)

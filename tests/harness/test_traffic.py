@@ -1,16 +1,7 @@
-"""Whole launches, counted; and the kernels that are held against ncu: what is predicted, run and joined."""
+"""Whole launches, counted."""
 
 from __future__ import annotations
 
-import re
-import shutil
-import subprocess
-import sys
-from collections import Counter
-from pathlib import Path
-from typing import Any
-
-import numpy as np
 import pytest
 
 from amk.dsl.builder import KernelBuilder
@@ -18,9 +9,6 @@ from amk.dsl.target import Target
 from amk.harness.events import Unsupported
 from amk.harness.traffic import Traffic, totals, traffic
 from amk.ops.gemm import Gemm, GemmSchedule, build
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-import bank_conflicts as bench
 
 
 def test_blocks_warps_iterations_and_lanes_are_counted() -> None:
@@ -68,102 +56,18 @@ def test_a_gemm_of_fixed_sizes() -> None:
     assert sums["global_st"]["sectors"] == 64 * 64 * 4 // 32
 
 
-# --------------------------------------------------------------------------------------------------------- the probes
-PROBES = bench.probes()
+def test_matrices_are_counted_by_the_lanes_that_name_rows() -> None:
+    """Half of the rows of each matrix, side by side: a pass a matrix, where two would go together if pairs could."""
+    for n in (1, 2, 4):
+        k = KernelBuilder("matrix", target="sm_80", threads=32)
+        s, r = k.shared("s", "u32", (32, 4)), k.registers("r", "u32", (n,))
+        k.call(f"ldmatrix.x{n}", {"dst": r[0], "src": s[k.t // 2, 0]})
+        assert traffic(k.finish(grid=(1,))) == [Traffic("/body/0", "matrix_ld", 16, 1, n, 0, n)]
 
 
-def test_the_probes_cover_what_the_model_says() -> None:
-    widths = {(t.kind, t.width) for p in PROBES for t in traffic(p.kernel)}
-    for kind in ("shared_ld", "shared_st", "global_ld", "global_st"):
-        assert {(kind, 4), (kind, 8), (kind, 16)} <= widths
-    assert len(PROBES) >= 50 and len({p.name for p in PROBES}) == len(PROBES)
-    differ = [p.name for p in PROBES if _passes(p, "pairs together") != _passes(p, "pairs apart")]
-    assert len(differ) >= 6, "the two variants must be told apart"
-
-
-def _passes(p: Any, variant: str) -> int:
-    return totals(traffic(p.kernel, rule=bench.RULES[variant])).get("shared_ld", {}).get("passes", 0)
-
-
-@pytest.mark.slow
-def test_every_probe_runs_on_the_cpu_executor() -> None:
-    """Certified, and what a load yields is what its index says."""
-    for p in PROBES:
-        z = bench.launched(p, "cpu")
-        if p.name.endswith("ld4_column_swizzled"):
-            assert (z[:, 0] == [t % 32 * 32 + t // 32 for t in range(128)]).all()
-        if p.name.endswith("gl16_stride8"):
-            assert (z == np.arange(128)[:, None] * 8 + np.arange(4)).all()
-
-
-@pytest.mark.slow
-def test_the_compiler_keeps_every_access_of_the_probes(tmp_path: Path) -> None:
-    """One instruction a statement, as wide as it says: else counters would count something else."""
-    tool = _nvdisasm()
-    from amk.synth.compile import compile_cubin
-    from amk.synth.render import text_of
-
-    kinds = {"shared_ld": "LDS", "shared_st": "STS", "global_ld": "LDG", "global_st": "STG"}
-    for p in PROBES[::4]:
-        file = tmp_path / "k.cubin"
-        file.write_bytes(compile_cubin(text_of(p.kernel), "sm_90a", name=p.name).cubin)
-        listing = subprocess.run([tool, "-c", file], capture_output=True, text=True, check=True).stdout
-        got: Counter[tuple[str, int]] = Counter()
-        for name, rest in re.findall(r"\b(LDS|STS|LDG|STG)((?:\.\w+)*)", listing):
-            parts = rest.split(".")
-            got[name, 16 if "128" in parts else 8 if "64" in parts else 2 if "U16" in parts else 4] += 1
-        assert got == Counter((kinds[t.kind], t.width) for t in traffic(p.kernel)), p.name
-
-
-def _nvdisasm() -> str:
-    for entry in sys.path:
-        for tool in Path(entry).glob("nvidia/*/bin/nvdisasm*"):
-            return str(tool)
-    found = shutil.which("nvdisasm")
-    if found is None:
-        pytest.skip("nvdisasm is not installed (pip install nvidia-cuda-nvdisasm)")
-    return found
-
-
-# --------------------------------------------------------------------------------------------------------------- ncu
-def as_ncu(long: bool, variant: str, spoil: dict[str, float] | None = None) -> str:
-    """The CSV that ncu would print if it counted what is predicted."""
-    lines = ["==PROF== Connected to process 7", "p00 ran"]
-    if long:
-        lines.append('"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"')
-    else:
-        lines.append(",".join(f'"{c}"' for c in ("ID", "Kernel Name", *bench.METRICS)))
-    for i, p in enumerate(PROBES):
-        sums = totals(traffic(p.kernel, rule=bench.RULES[variant]))
-        values = {m: sums.get(kind, {}).get(what, 0) for m, (kind, what) in bench.METRICS.items()}
-        values |= spoil or {} if i == 0 else {}
-        texts = {m: f"{v:,}" for m, v in values.items()}
-        name = f"{p.name}(const int *, int *)"
-        if long:
-            lines += [f'"{i}","{name}","{m}","","{v}"' for m, v in texts.items()]
-        else:
-            lines.append(",".join(f'"{c}"' for c in (i, name, *texts.values())))
-    return "\n".join([*lines, "==PROF== Disconnected"])
-
-
-@pytest.mark.parametrize("long", [True, False])
-def test_counters_that_are_as_predicted_are_all_near(long: bool) -> None:
-    found = bench.joined(as_ncu(long, "pairs apart"))
-    near, kernels = bench.judged(found["pairs apart"])
-    assert near == kernels == len(PROBES)
-    assert bench.judged(found["pairs together"])[0] < kernels
-
-
-def test_a_counter_that_is_off_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    metric = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"
-    found = bench.joined(as_ncu(True, "pairs together", {metric: 5}))
-    bench.show(found)
-    shown = capsys.readouterr().out
-    assert f"pairs together: {len(PROBES) - 1} of {len(PROBES)} kernels" in shown
-    assert "p00_ld4_stride1" in shown and "4 predicted, 5 counted" in shown
-    assert '"variant": "pairs together"' in bench.written(found)
-
-
-def test_what_is_no_csv_of_ncu_is_refused() -> None:
-    with pytest.raises(SystemExit, match="ncu --csv"):
-        bench.counters("ncu: command not found")
+def test_copies_of_whole_tiles_are_not_counted() -> None:
+    k = KernelBuilder("bulk", target="sm_90a", threads=32)
+    x, s, full = k.tensor("x", "f32", (64,), align=16), k.shared("s", "f32", (64,)), k.barrier("full")
+    k.call("bulk.load", {"dst": s[0], "src": x[0], "bar": full[0]}, bytes=256)
+    with pytest.raises(Unsupported, match=r"bulk\.load moves whole tiles"):
+        traffic(k.finish(grid=(1,)))
