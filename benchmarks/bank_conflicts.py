@@ -193,7 +193,7 @@ def measure(folder: Path, ncu: str, limit: float) -> tuple[str, dict[str, Any]]:
     few = spread(names, FIRST)
     _, said, metrics = profiled(folder, ncu, few, metrics, start + limit)
     # the first kernel also pays for the start of CUDA and of the profiler
-    each = max(map(float, re.findall(r"^ran \S+ ([\d.]+)$", said, re.M)[1:]), default=1.0)
+    each = max(0.001, *map(float, re.findall(r"^ran \S+ ([\d.]+)$", said, re.M)[1:]))
     left = start + limit - time.monotonic()
     chosen = spread(names, max(FIRST, int(0.8 * left / each)))
     text, said, metrics = profiled(folder, ncu, chosen, metrics, start + limit)
