@@ -1,4 +1,4 @@
-"""Advice on global memory: sectors of each access, and copies that a wider access would do at once.
+"""Advice on global memory: sectors of each access.
 
 Sectors are counted for every residue that pitches can have: a row that begins in the middle of a sector touches one
 more. What the best of them wastes is the pattern's fault, and judged; the worst is told. Bases begin a sector.
@@ -11,21 +11,22 @@ from itertools import product
 from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
 
-from amk.dsl.expr import Const, Expr, Var, apply, has_elements, names, subst
+from amk.dsl.expr import Const, Expr, apply, names, subst
 from amk.dsl.nodes import Param
 from amk.dsl.traffic import SECTOR, Lanes
 from amk.dsl.traffic import sectors as sectors_of
 from amk.dsl.types import nbytes
 from amk.harness.advice_warp import Warp, first_values, quiet
+from amk.harness.advice_width import run_length
 from amk.harness.columns import Columns
-from amk.harness.coverage import Site, global_sites, linear, rebuilt
-from amk.harness.events import Program, Unsupported
+from amk.harness.coverage import Site, linear, rebuilt
+from amk.harness.events import Program
 from amk.harness.faults import Fault
 
 if TYPE_CHECKING:
     from amk.harness.context import Context
 
-__all__ = ["Warp", "sectors", "widths"]
+__all__ = ["sectors"]
 
 MATERIAL = 4  # sectors that a request wastes: a line of 128 bytes
 MOST_SIZES = 64  # values of sizes tried for an access
@@ -47,50 +48,21 @@ class _Request(NamedTuple):
 
 @quiet
 def sectors(ctx: Context) -> Iterator[Fault]:
-    """Accesses that move at least twice the sectors their bytes need; alike ones are told once."""
+    """Accesses that move at least twice the sectors their bytes need."""
     p = ctx.program
-    found: dict[tuple[object, ...], list[tuple[Site, _Request]]] = {}
-    for s in _sites(p):
+    wider = {p.pointers[id(x)] for run in ctx.side_by_side for x in run}
+    for s in ctx.single_accesses:
         n = _request(ctx.warp, s)
-        if n is not None and n.wasteful and _run_length(p, s) == 1:  # else AMK505 says it better
-            found.setdefault((s.tensor, s.mode, n.best, n.least, _stride(p, s)), []).append((s, n))
-    for (*_, stride), same in found.items():
-        (s, _), n = same[0], max((n for _, n in same), key=lambda n: n.worst)
+        if n is None or not n.wasteful or s.pointer in wider or run_length(p, s) > 1:  # AMK505 says it better
+            continue
+        stride = _stride(p, s)
         message = (
             f"a warp's {'load from' if s.mode == 'r' else 'store to'} '{s.tensor}' moves "
             f"{f'{n.best} to {n.worst}' if n.best < n.worst else n.worst} sectors where {n.least} would do"
             f"{f': stride {stride} elements between neighbouring lanes' if stride else ''}"
-            f"{f' (and {len(same) - 1} more like it)' if len(same) > 1 else ''}"
         )
         hint = "let neighbouring threads take neighbouring elements of the last dimension"
         yield Fault("AMK501", s.pointer, message, {"sectors": n.worst, "ideal": n.least} | n.sizes, (), hint)
-
-
-@quiet
-def widths(ctx: Context) -> Iterator[Fault]:
-    """Copies of single elements where each thread moves several neighbours in a row and a vector would fit."""
-    p = ctx.program
-    for s in _sites(p):
-        n = _run_length(p, s)
-        if n > 1:
-            message = f"each thread moves {n} neighbouring elements of '{s.tensor}' one by one; width {n} would do"
-            hint = f"use width={n} (the tensor's alignment and sizes allow it)"
-            yield Fault("AMK505", s.pointer, message, {"width": n}, (), hint)
-
-
-def _sites(p: Program) -> list[Site]:
-    """Accesses of single threads; boxes and bulk copies are moved whole, whatever the lanes of a warp do."""
-    try:
-        return [
-            s for s in global_sites(p) if not any(map(has_elements, s.index)) and s.mode != "a" and not _whole(p, s)
-        ]
-    except Unsupported:
-        return []
-
-
-def _whole(p: Program, s: Site) -> bool:
-    d = p.kernel.declarations[s.tensor]
-    return bool(s.box) or (isinstance(d, Param) and s.width * nbytes(d.dtype) > 16)
 
 
 # ---------------------------------------------------------------------------------------------------------- sectors
@@ -151,47 +123,3 @@ def _stride(p: Program, s: Site) -> str:
         moved = rebuilt({x: a.get(x, 0) - b.get(x, 0) for x in {**a, **b} if a.get(x, 0) != b.get(x, 0)})
         out = out + apply("*", moved, stride)
     return "" if names(out) - {q.name for q in p.kernel.scalars} or out == Const(0) else str(out)
-
-
-# ----------------------------------------------------------------------------------------------------------- widths
-def _run_length(p: Program, s: Site) -> int:
-    """Elements a thread moves in a row through the innermost loop from 0, if a vector may take them."""
-    d = p.kernel.declarations[s.tensor]
-    assert isinstance(d, Param)
-    if s.width != 1 or not s.loops:
-        return 1
-    loop = s.loops[-1]
-    bounds = [p.inline(e) for e in (loop.lo, loop.hi, loop.step)]
-    if bounds[0] != Const(0) or bounds[2] != Const(1) or not isinstance(bounds[1], Const):
-        return 1
-    form = linear(s.index[-1])
-    if form.get(Var(loop.var)) != 1 or any(loop.var in names(c) for c in s.conds):
-        return 1
-    return max((w for w in (2, 4, 8, 16) if _fits(p, d, s, form, loop.var, w, int(bounds[1].value))), default=1)
-
-
-def _fits(p: Program, d: Param, s: Site, form: dict[Expr, int], var: str, w: int, trips: int) -> bool:
-    """Whether vectors of `w` elements stay aligned: base, rows, the other terms of the index, and the loop itself."""
-    size = w * nbytes(d.dtype)
-    others = all(n % w == 0 for x, n in form.items() if x != Var(var))
-    outer = any(var in names(e) for e in s.index[:-1])
-    *rows, last = map(p.inline, p.kernel.strides_of(d))
-    return (
-        trips % w == 0 and size <= 16 and d.align % size == 0 and others and not outer and last == Const(1)
-        and all(_divided(p, e, w) for e in rows) and _divided(p, p.inline((d.shape or ())[-1]), w)
-    )  # fmt: skip
-
-
-def _divided(p: Program, e: Expr, by: int) -> bool:
-    """Whether a size or pitch is a multiple for all sizes: each product of its sum has a factor that is."""
-    for x, n in linear(e).items():
-        factors = [x]
-        while any(f for f in factors if getattr(f, "op", "") == "*"):
-            factors = [g for f in factors for g in (f.args if getattr(f, "op", "") == "*" else (f,))]  # type: ignore[attr-defined]
-        q = gcd(n, by)
-        for f in factors:
-            d = p.kernel.find(f.name) if isinstance(f, Var) else None
-            q = gcd(q * (d.multiple_of if isinstance(d, Param) else int(f.value) if isinstance(f, Const) else 1), by)
-        if q != by:
-            return False
-    return True

@@ -26,28 +26,25 @@ _ROW = 128  # bytes of all banks: addresses that all move by whole rows meet the
 
 @quiet
 def bank_conflicts(ctx: Context) -> Iterator[Fault]:
-    """Accesses of a warp that need at least twice the passes of one without conflicts; alike ones are told once.
+    """Accesses of a warp that need at least twice the passes of one without conflicts.
 
     Copies by cp.async are left out: what they write lands as memory answers, and no counter has shown how.
     """
     p = ctx.program
-    found: dict[tuple[object, ...], list[tuple[Shared, Passes]]] = {}
+    seen: set[tuple[str, str]] = set()
     for s in shared_accesses(p, p.kernel.body):
         b = p.kernel.find(s.operand.ref.buffer)
         assert isinstance(b, Buffer)
         if s.operand.mode not in ("r", "w", "a") or s.operand.tile or s.operand.dense:
             continue  # read and written by the hardware in its own order
         n = _passes(ctx.warp, s, s.operand.width * nbytes(b.dtype))
-        if n.passes >= 2 * n.least > 0:
-            same = found.setdefault((b.name, s.operand.mode, n[:3]), [])
-            if all(str(s.operand.ref) != str(x.operand.ref) for x, _ in same):
-                same.append((s, n))
-    for (name, mode, _), same in found.items():
-        s, n = same[0]
+        if n.passes < 2 * n.least or n.least == 0 or (s.pointer, str(s.operand.ref)) in seen:
+            continue
+        seen.add((s.pointer, str(s.operand.ref)))
         message = (
-            f"a warp's {'load' if mode == 'r' else 'store'} at {s.operand.ref} takes {n.passes} passes through shared "
-            f"memory where {n.least} would do: a {n.degree}-way bank conflict (bank {n.bank} of '{name}')"
-            f"{f' (and {len(same) - 1} more like it)' if len(same) > 1 else ''}"
+            f"a warp's {'load' if s.operand.mode == 'r' else 'store'} at {s.operand.ref} takes {n.passes} passes "
+            f"through shared memory where {n.least} would do: a {n.degree}-way bank conflict (bank {n.bank} of "
+            f"'{b.name}')"
         )
         hint = "pad the rows (Padded), swizzle the layout, or give neighbouring lanes neighbouring words"
         values = {"degree": n.degree, "bank": n.bank, "passes": n.passes, "least": n.least}

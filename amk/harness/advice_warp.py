@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amk.dsl.expr import Const, Expr, has_elements, names, subst
 from amk.dsl.kernel import children
-from amk.dsl.nodes import Statement
+from amk.dsl.nodes import Param, Statement
 from amk.dsl.traffic import Lanes
+from amk.dsl.types import nbytes
 from amk.harness.columns import Columns
-from amk.harness.coverage import Site, role_conditions
+from amk.harness.coverage import Site, global_sites, role_conditions
 from amk.harness.events import Operand, Program, Unsupported
 from amk.harness.faults import Fault
 
 if TYPE_CHECKING:
     from amk.harness.context import Context
 
-__all__ = ["Shared", "Warp", "first_values", "quiet", "shared_accesses"]
+__all__ = ["Shared", "Warp", "first_values", "quiet", "shared_accesses", "sites"]
 
 LARGE, LANES = 4096, 32
 
@@ -48,6 +49,21 @@ def quiet(made: Callable[[Context], Iterator[Fault]]) -> Callable[[Context], Ite
             return
 
     return quietly
+
+
+def sites(p: Program) -> list[Site]:
+    """Accesses of single threads; boxes and bulk copies are moved whole, whatever the lanes of a warp do."""
+    try:
+        return [
+            s for s in global_sites(p) if not any(map(has_elements, s.index)) and s.mode != "a" and not _whole(p, s)
+        ]
+    except Unsupported:
+        return []
+
+
+def _whole(p: Program, s: Site) -> bool:
+    d = p.kernel.declarations[s.tensor]
+    return bool(s.box) or (isinstance(d, Param) and s.width * nbytes(d.dtype) > 16)
 
 
 def shared_accesses(

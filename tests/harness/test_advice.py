@@ -11,9 +11,10 @@ from amk.dsl.expr import Expr
 from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.layout import Layout, Padded, Swizzle
 from amk.dsl.target import Target
-from amk.harness.advice import sectors, widths
+from amk.harness.advice import sectors
 from amk.harness.advice_device import limiter, waves
 from amk.harness.advice_shared import bank_conflicts, unused_padding
+from amk.harness.advice_width import widths
 from amk.harness.context import Context
 from amk.harness.rule import Rule
 
@@ -127,7 +128,8 @@ def test_a_declared_divisor_of_the_pitch_is_taken_into_account() -> None:
     assert "moves 16 sectors where 4 would do" in f.message and "n" not in f.counterexample
 
 
-def test_alike_accesses_are_told_once() -> None:
+def test_each_access_is_told() -> None:
+    """A suppression names one statement; what one line of a builder wrote is joined where it is shown."""
     k = KernelBuilder("alike", target="sm_80", threads=32)
     x, a = k.tensor("x", "f32", (32, 64)), k.registers("a", "f32", (16,))
     s = k.shared("s", "f32", (32, 32))
@@ -135,9 +137,10 @@ def test_alike_accesses_are_told_once() -> None:
         k.load(a[i], x[k.t, i * 3])
         k.store(s[k.t, i], a[i])
     kernel = context(k.finish(grid=(1,)))
-    (f,), (g,) = sectors(kernel), bank_conflicts(kernel)
-    assert "(and 7 more like it)" in f.message and "(and 7 more like it)" in g.message
-    assert g.counterexample["passes"] == 32 and g.counterexample["least"] == 1
+    assert [f.pointer for f in sectors(kernel)] == [f"/body/{2 * i}" for i in range(8)]
+    found = list(bank_conflicts(kernel))
+    assert [f.pointer for f in found] == [f"/body/{2 * i + 1}" for i in range(8)]
+    assert found[0].counterexample["passes"] == 32 and found[0].counterexample["least"] == 1
 
 
 def test_lanes_that_a_load_leaves_out_do_not_count() -> None:
@@ -180,6 +183,63 @@ def test_a_pitch_decides_which_vector_fits(pitch: int, multiple: int, width: int
     a = k.registers("a", "f32", (4,))
     with k.loop("j", 0, 4, unroll="full") as j:
         k.load(a[j.var], x[k.t, j.var])
+    assert [f.counterexample["width"] for f in widths(context(k.finish(grid=(1,))))] == ([width] if width else [])
+
+
+def _statements(
+    offsets: tuple[int, ...], registers: tuple[int, ...] = (0, 1, 2, 3), *, align: int = 16, shared: bool = False,
+    layout: Layout | None = None, store: bool = False, guarded: bool = False, dtype: str = "f32",
+) -> KernelDescriptor:  # fmt: skip
+    """Single elements of a row, one statement after the other."""
+    k = KernelBuilder("statements", target="sm_80", threads=32)
+    if shared:
+        x = k.shared("x", dtype, (4, 256), layout=layout, align=align)  # type: ignore[arg-type]
+    else:
+        x = k.tensor("x", dtype, (4, 256), align=align, access="write" if store else "read")  # type: ignore[arg-type]
+    a = k.registers("a", dtype, (8,))
+    for n, r in zip(offsets, registers, strict=True):
+        if store:
+            k.store(x[1, k.t * 8 + n], a[r])
+        else:
+            k.load(a[r], x[1, k.t * 8 + n], **({"when": k.t < n + 1, "other": 0.0} if guarded else {}))
+    return k.finish(grid=(1,))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "found"),
+    [
+        (_statements((0, 1, 2, 3)), [(0, 4)]),
+        (_statements((0, 1, 2, 3), align=8), [(0, 2), (2, 2)]),
+        (_statements((0, 1, 2, 3), align=4), []),
+        (_statements((1, 2, 3, 4)), [(1, 2)]),  # 2 and 3 begin at a multiple of two
+        (_statements((0, 2, 4, 6)), []),
+        (_statements((3, 2, 1, 0)), []),
+        (_statements((0, 1, 2, 3), (0, 1, 3, 2)), [(0, 2)]),  # a vector goes to neighbouring registers
+        (_statements((0, 1, 2, 3), (0, 2, 4, 6)), []),
+        (_statements((0, 1, 2, 3), (3, 1, 6, 0), store=True), [(0, 4)]),  # values may come from anywhere
+        (_statements((0, 1, 2, 3), guarded=True), []),
+        (_statements((0, 1, 2, 3), dtype="f64"), [(0, 2), (2, 2)]),
+        (_statements((0, 1, 2, 3), shared=True), [(0, 4)]),
+        (_statements((0, 1, 2, 3), shared=True, align=8), [(0, 4)]),  # the block's memory begins at 1,024 bytes
+        (_statements((0, 1, 2, 3), shared=True, layout=Padded(pad=4)), [(0, 4)]),
+        (_statements((0, 1, 2, 3), shared=True, layout=Padded(pad=1)), []),
+        (_statements((0, 1, 2, 3), shared=True, layout=Swizzle(bits=3, base=2, shift=3)), [(0, 4)]),
+        (_statements((0, 1, 2, 3), shared=True, layout=Swizzle(bits=3, base=1, shift=4)), [(0, 2), (2, 2)]),
+    ],
+)
+def test_statements_that_a_vector_would_do(kernel: KernelDescriptor, found: list[tuple[int, int]]) -> None:
+    got = [(int(f.pointer.rpartition("/")[2]), f.counterexample["width"]) for f in widths(context(kernel))]
+    assert got == found
+    whole = [p for p, n in found if n == 4]
+    assert not whole or not list(sectors(context(kernel))), "said better by AMK505"
+
+
+@pytest.mark.parametrize(("layout", "width"), [(None, 4), (Padded(pad=4), 4), (Padded(pad=2), 2), (Padded(pad=1), 0)])
+def test_a_loop_over_shared_memory_that_a_vector_would_do(layout: Layout | None, width: int) -> None:
+    k = KernelBuilder("narrow", target="sm_80", threads=32)
+    s, a = k.shared("s", "f32", (32, 64), layout=layout), k.registers("a", "f32", (4,))
+    with k.loop("j", 0, 4, unroll="full") as j:
+        k.load(a[j.var], s[k.t, j.var + 8])
     assert [f.counterexample["width"] for f in widths(context(k.finish(grid=(1,))))] == ([width] if width else [])
 
 

@@ -22,7 +22,7 @@ class AMK501(Rule):
     Proof:  none needed, this is advice: the addresses of the first warp that takes part are enumerated, lanes that a
             condition on the thread leaves out aside, in the interior of a large problem and at the first iteration of
             the loops around. Where a pitch is a size, every place in a sector that its divisor allows is tried: told
-            are the best and the worst, judged is the best, which is the pattern's own. Accesses alike are told once.
+            are the best and the worst, judged is the best, which is the pattern's own.
     Bad:    `x[t, 0]` of a row-major tensor.
     Good:   `x[0, t]`.
     Source: CUDA C++ Best Practices Guide, coalesced access; https://github.com/siboehm/SGEMM_CUDA/issues/7.
