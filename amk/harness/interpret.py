@@ -114,8 +114,6 @@ def _clusters(program: Program, chosen: list[Block]) -> None:
     from amk.harness.interp_schedule import run_cluster
 
     size, (gx, gy, _) = program.kernel.cluster, program.grid
-    if gx % size:
-        raise ArgumentError(f"{gx} blocks are no multiple of the cluster of {size}", hint="give other sizes")
     for x, y, z in dict.fromkeys((x - x % size, y, z) for x, y, z in chosen):
         run_cluster(program, [(x + i, y, z) for i in range(size)], x + gx * (y + gy * z))
 
@@ -144,6 +142,10 @@ def _program(
     budget: int | None,
 ) -> Program:
     scalars = {p.name: _scalar(p, args) for p in kernel.scalars}
+    grid = grid_of(kernel, scalars)
+    if grid[0] % kernel.cluster:
+        text = f"{grid[0]} blocks are no multiple of the cluster of {kernel.cluster}"
+        raise ArgumentError(text, hint="give other sizes")
     arrays = {p.name: _array(p, args, scalars) for p in kernel.tensors}
     strides = {p.name: strides_of(kernel, p, scalars) for p in kernel.tensors}
     if detect:
@@ -153,7 +155,7 @@ def _program(
         tensors.counts = {
             p.name: np.zeros(arrays[p.name].size, np.int64) for p in kernel.tensors if p.access == "write"
         }
-    return Program(kernel, detect, grid_of(kernel, scalars), scalars, tensors, budget, seed)
+    return Program(kernel, detect, grid, scalars, tensors, budget, seed)
 
 
 def _exact_strides(kernel: KernelDescriptor, scalars: Mapping[str, Any]) -> None:
