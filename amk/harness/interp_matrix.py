@@ -10,6 +10,7 @@ import numpy as np
 from amk.dsl.expr import Const, Elem
 from amk.dsl.instructions import ROWS
 from amk.dsl.instructions.fragments import decode, wgmma_a
+from amk.dsl.layout import Swizzle
 from amk.dsl.nodes import Buffer, Call
 from amk.dsl.types import nbytes
 from amk.errors import Refused
@@ -118,9 +119,9 @@ class Matrix:
         if major_a == "reg":
             held = self._owned(s.refs["a"], 4, threads)
         else:
-            a = self._tile(s.refs["a"], row.operand("a").tile, t)
+            a = self._tile(s, "a", t)
             tiles.append(a)
-        b = self._tile(s.refs["b"], row.operand("b").tile, t)
+        b = self._tile(s, "b", t)
         tiles.append(b)
 
         def read() -> Callable[[], None]:
@@ -154,17 +155,25 @@ class Matrix:
         name, key = self._file(ref, count)
         return self.m.cluster.registers[self.m.rank][name][(*key, threads)]
 
-    def _tile(self, ref: Elem, tile: tuple[int, ...], t: int) -> tuple[str, Any]:
+    def _tile(self, s: Call, role: str, t: int) -> tuple[str, Any]:
         """Name and storage indices (through the cluster) of a tile in shared memory."""
-        m = self.m
+        m, ref, o = self.m, s.refs[role], ROWS[s.row].operand(role)
         name, index = m.operand(ref)
         b = m.declared(name)
         assert isinstance(b, Buffer)
         start = tuple(int(i) if ndim(i) == 0 else int(m.each(i)[t]) for i in index)
-        at = tile_of(b, start, tile)
+        widths = (1, 2, 3) if len(o.tile) == 2 else (3,)
+        if not isinstance(b.layout, Swizzle) or b.layout.bits not in widths:
+            spans = " or ".join(str(16 << n) for n in widths)
+            m.wrong("alignment", f"{name} is not swizzled over {spans} bytes, as {s.row} reads it", t)
+            raise Refused(f"{s.row} has no descriptor for {name}")
+        at = tile_of(b, start, o.tile, m.kernel.shared_offsets[name])
         if at is None:
-            m.wrong("bounds", f"the tile {tile} from {name}{list(start)} on leaves the array", t)
+            m.wrong("bounds", f"the tile {o.tile} from {name}{list(start)} on leaves the array", t)
             raise Refused(f"{ref} leaves its array")
+        steps = zip(start[len(start) - len(o.step) :], o.step, strict=True)
+        if m.detect and (any(i % n for i, n in steps) or b.align < 128 << b.layout.bits):
+            m.wrong("alignment", f"the tile {o.tile} at {name}{list(start)} begins inside a group of its rows", t)
         return name, at + m.rank * m.cluster.extents[name]
 
     def _get(self, tile: tuple[str, Any]) -> Any:
