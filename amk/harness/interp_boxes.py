@@ -1,8 +1,8 @@
 """Boxes of tensors, and where boxes, runs and tiles lie in shared memory: by address, as the hardware finds them.
 
-A copy knows a start, a length and perhaps a swizzle, and wgmma a descriptor; neither knows the layout of an array. Where
-the layout is another one, elements land where nobody looks for them, here as there. Swizzles permute groups of 16 bytes
-by bits 7 to 9 of their address in the block's shared memory. Source: PTX ISA, tensor swizzling modes and
+A copy knows a start, a length and perhaps a swizzle, and wgmma a descriptor; neither knows the layout of an array.
+Where that is another one, elements land where nobody looks for them, here as there. Swizzles permute groups of 16
+bytes by bits 7 to 9 of their address in the block's shared memory. Source: PTX ISA, tensor swizzling modes and
 Asynchronous Warpgroup Level Matrix Shared Memory Layout.
 """
 
@@ -41,7 +41,7 @@ def fill_value(fill: str, dtype: Any, bf16: bool) -> Any:
     return np.asarray(0x7FFF, np.uint16) if bf16 else np.asarray(np.nan).astype(dtype)
 
 
-# --------------------------------------------------------------------------------------------------------- shared memory
+# ------------------------------------------------------------------------------------------------------ shared memory
 def _swizzled(byte: Any, span: int) -> Any:
     """Addresses under a swizzle over `span` bytes (0: none)."""
     return byte ^ ((byte >> 7 & (span // 16 - 1)) << 4) if span else byte
