@@ -63,9 +63,9 @@ class Matrix:
         name, key = self._file(ref, len(values))
         self._touch(name)
         threads = self.m.threads()
-        self.m.registers.arrays[name][(*key, threads)] = values.reshape(len(values), -1)
+        self.m.registers.arrays[name][key][..., threads] = values.reshape(len(values), -1)  # key gives a view
         if self.m.detect:
-            self.m.registers.valid[name][(*key, threads)] = True
+            self.m.registers.valid[name][key][..., threads] = True
 
     # -- warp matrices ----------------------------------------------------------------------------------------------
     def _rows(self, ref: Elem, n: int) -> tuple[Any, int]:
