@@ -166,7 +166,7 @@ def test_tiles_of_each_swizzle(bits, width):
 
 
 def test_a_swizzle_over_less_than_a_row_is_not_what_wgmma_reads():
-    """Rows of 128 bytes swizzled over 64: the descriptor's rows are 64 bytes apart, and its groups 8 rows of the array."""
+    """Rows of 128 bytes swizzled over 64: the descriptor's rows are 64 bytes apart, its groups 8 rows of the array."""
     got, a = sums(product(Swizzle(bits=2, base=3, shift=3), width=64))
     memory = {}
     for r in range(64):
