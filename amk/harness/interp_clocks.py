@@ -211,14 +211,14 @@ class Clocks:
         if far.p.name not in self.c.program.tensors.counts or self.c.program.detect:
             self.touched.target(m, me, far.p.name, far.elements(), column, clock, flying=False, adds=adds)
 
-    def multiplies(self, m: Strand, t: int, tiles: Any, keyed: Any, names: tuple[str, ...]) -> None:
+    def multiplies(self, m: Strand, t: int, tiles: Any, keyed: Any, parts: Any) -> None:
         """A wgmma of a warpgroup is issued."""
         pairs = tuple(sorted((self.of_queue(key), group.number) for key, group in keyed))
         for name, at in tiles:
             for w in range(4):
                 self.touched.read(m, t + 32 * w + m.base, name, at.reshape(-1), pairs if w == 3 else ())
         for key, group in keyed:
-            self.files.taken(m, key, group.number, names)
+            self.files.taken(m, key, group.number, parts)
 
     def retired(self, m: Strand, key: Key, count: int, read: bool) -> None:
         """The first `count` groups of a queue are over (or read) for those that waited."""

@@ -16,6 +16,7 @@ from amk.dsl.types import nbytes
 from amk.errors import Refused
 from amk.harness.interp_boxes import tile_of
 from amk.harness.interp_expr import ndim
+from amk.harness.interp_files import OPERAND
 from amk.harness.interp_flight import Work
 
 if TYPE_CHECKING:
@@ -49,19 +50,19 @@ class Matrix:
         """`count` registers of the active warps, [count, warps, 32]."""
         name, key = self._file(ref, count)
         if self.m.detect:
-            self._touch(name)
+            self._touch(name, key)
             valid = self.m.registers.valid[name][key][..., self.m.threads()]
             if not valid.all():
                 self.m.wrong("uninitialised", f"{ref} is read before it is written")
         return self.m.registers.arrays[name][key][..., self.m.threads()].reshape(count, -1, 32)
 
-    def _touch(self, name: str) -> None:
+    def _touch(self, name: str, key: tuple[Any, ...]) -> None:
         if self.m.cluster.clocks is not None:
-            self.m.cluster.clocks.files.touch(self.m, name)
+            self.m.cluster.clocks.files.touch(self.m, name, key[:-1])
 
     def _set(self, ref: Elem, values: Any) -> None:
         name, key = self._file(ref, len(values))
-        self._touch(name)
+        self._touch(name, key)
         threads = self.m.threads()
         self.m.registers.arrays[name][key][..., threads] = values.reshape(len(values), -1)  # key gives a view
         if self.m.detect:
@@ -136,8 +137,9 @@ class Matrix:
         groups = [m.order.add(key, work) for key in keys]
         if m.cluster.clocks is not None:
             self._taken(s, t, scale)
-            names = tuple(m.operand(s.refs[r])[0] for r in ("acc", "a") if r == "acc" or major_a == "reg")
-            m.cluster.clocks.multiplies(m, t, tiles, list(zip(keys, groups, strict=True)), names)
+            uses = [("acc", n // 2, n), *([("a", 4, OPERAND)] if major_a == "reg" else [])]
+            parts = [(name, key[:-1], use) for r, count, use in uses for name, key in (self._file(s.refs[r], count),)]
+            m.cluster.clocks.multiplies(m, t, tiles, list(zip(keys, groups, strict=True)), parts)
 
     def _taken(self, s: Call, t: int, scale: bool) -> None:
         """Registers that are read hold values; the sums do from now on."""

@@ -70,7 +70,8 @@ class StrandRegisters(Registers):
         self.strand = strand
 
     def _key(self, name: str, index: tuple[Any, ...]) -> Any:
+        key = super()._key(name, index)
         clocks = self.strand.cluster.clocks
         if clocks is not None:
-            clocks.files.touch(self.strand, name)
-        return super()._key(name, index)
+            clocks.files.touch(self.strand, name, index)
+        return key
