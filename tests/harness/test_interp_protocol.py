@@ -112,3 +112,23 @@ def test_the_blocks_barrier_is_named_barrier_0(mode):
     args = arguments(kernel, {})
     run(kernel, args, **mode)
     assert args["z"].tolist() == [7 * i for i in range(32)]
+
+
+@pytest.mark.parametrize("mode", MODES[1:])
+@pytest.mark.parametrize("sync", [False, True])
+def test_everyone_that_waits_knows_the_mbarrier(mode, sync):
+    """The thread that initialises it may go on at once; the others have to be told, in any order of events."""
+    k = KernelBuilder("known", target="sm_90a", threads=64)
+    bar = k.barrier("full")
+    with k.when(eq(k.t, 0)):
+        k.call("mbarrier.init", {"bar": bar[0]})
+        k.arrive(bar[0])
+    if sync:
+        k.sync()
+    k.wait_phase(bar[0], 0)
+    kernel = k.finish(grid=(1,))
+    if sync:
+        run(kernel, {}, **mode)
+        return
+    e = fault_of(kernel, **mode)
+    assert e.kind == "phase" and "need not see it initialised" in e.message and e.threads != (0,)
