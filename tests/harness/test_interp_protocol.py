@@ -6,6 +6,7 @@ import pytest
 
 from amk.dsl.builder import KernelBuilder
 from amk.dsl.expr import eq
+from amk.harness.check import check
 from amk.harness.interpret import Fault, arguments, run
 
 WAITS = "thread 0 waits for a phase of parity 0 of full[1], whose phase "
@@ -132,3 +133,35 @@ def test_everyone_that_waits_knows_the_mbarrier(mode, sync):
         return
     e = fault_of(kernel, **mode)
     assert e.kind == "phase" and "need not see it initialised" in e.message and e.threads != (0,)
+
+
+def pushes(start=True, end=True, how="store"):
+    """A block writes into its peer's memory (or reads it), between two barriers of the cluster."""
+    k = KernelBuilder("pushes", target="sm_90a", threads=32, cluster=2)
+    s, a = k.shared("s", "i32", (32,)), k.registers("a", "i32", (1,))
+    if how == "load":
+        k.store(s[k.t], k.rank)
+    if start:
+        k.sync("cluster", relaxed=how == "store")
+    if how == "load":
+        k.load(a[0], s[k.t], peer=1 - k.rank)
+    else:
+        k.store(s[k.t], k.rank, peer=1 - k.rank)
+    if end:
+        k.sync("cluster")
+    return k.finish(grid=(4,))
+
+
+@pytest.mark.parametrize("mode", MODES[1:])
+@pytest.mark.parametrize(
+    "fields, said",
+    [({"start": False}, ("need not have started",)), ({"end": False}, ("may end before", "after its end"))],
+)
+@pytest.mark.parametrize("how", ["load", "store"])
+def test_peers_are_there_while_their_memory_is_used(how, fields, said, mode):
+    run(pushes(how=how), {}, **mode)
+    assert check(pushes(how=how)).ok
+    kernel = pushes(how=how, **fields)
+    e = fault_of(kernel, **mode)
+    assert e.kind == "exit" and any(words in e.message for words in said)
+    assert any(d.code == "AMK312" and d.confirmed for d in check(kernel).errors)
