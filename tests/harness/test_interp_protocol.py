@@ -165,3 +165,24 @@ def test_peers_are_there_while_their_memory_is_used(how, fields, said, mode):
     e = fault_of(kernel, **mode)
     assert e.kind == "exit" and any(words in e.message for words in said)
     assert any(d.code == "AMK312" and d.confirmed for d in check(kernel).errors)
+
+
+@pytest.mark.parametrize("all_warps", [False, True])
+def test_a_warp_barrier_tells_the_initialisers_warp_only(all_warps):
+    """Thread 0's warp knows of the mbarrier; that another warp has met too says nothing of it."""
+    k = KernelBuilder("warps", target="sm_90a", threads=64)
+    bar = k.barrier("full", count=64 if all_warps else 32)
+    with k.when(eq(k.t, 0)):
+        k.call("mbarrier.init", {"bar": bar[0]})
+    k.sync("warp")
+    with k.when(k.t < 64 if all_warps else k.t < 32):
+        k.arrive(bar[0])
+        k.wait_phase(bar[0], 0)
+    kernel = k.finish(grid=(1,))
+    errors = check(kernel).errors
+    if not all_warps:
+        assert not errors
+        run(kernel, {}, detect=True)
+        return
+    assert [(d.code, d.confirmed, d.counterexample["t"]) for d in errors] == [("AMK310", True, 32)]
+    assert "need not see it initialised" in fault_of(kernel, detect=True).message
