@@ -298,7 +298,8 @@ def _first(kernel: KernelDescriptor, sizes: dict[str, Any], fault: Fault, family
             sides = [sorted({0, b, n - 1}) for b, n in zip(fault.block[:axis], grid, strict=False)]
             sides += [[middle], *([b] for b in fault.block[axis + 1 :])]
             found = _fault(kernel, sizes, [(x, y, z) for z, y, x in itertools.product(*reversed(sides))], family)
-            if found is None:
+            # A block runs with its cluster: what is found may be in a later block than those that were asked for.
+            if found is None or found.block is None or found.block[axis] >= fault.block[axis]:
                 low = middle + 1
             else:
                 fault = found

@@ -7,7 +7,7 @@ import pytest
 from amk.dsl.builder import KernelBuilder
 from amk.dsl.expr import eq
 from amk.harness.check import check
-from amk.harness.interpret import Fault, arguments, run
+from amk.harness.interpret import Fault, arguments, run, witness
 
 WAITS = "thread 0 waits for a phase of parity 0 of full[1], whose phase "
 MODES = [{}, {"detect": True}, {"seed": 5, "detect": True}]
@@ -186,3 +186,16 @@ def test_a_warp_barrier_tells_the_initialisers_warp_only(all_warps):
         return
     assert [(d.code, d.confirmed, d.counterexample["t"]) for d in errors] == [("AMK310", True, 32)]
     assert "need not see it initialised" in fault_of(kernel, detect=True).message
+
+
+def test_the_first_block_of_a_fault_in_a_later_block_of_its_cluster():
+    """Runs of earlier blocks show the same fault, as blocks run with their clusters: the search has to end there."""
+    k = KernelBuilder("later", target="sm_90a", threads=32, cluster=2)
+    z = k.tensor("z", "i32", (4, 32), access="write")
+    with k.when(eq(k.rank, 1)):
+        k.store(z[k.bx, k.t + 1], k.t)
+    kernel = k.finish(grid=(4,))
+    (found,) = check(kernel).errors
+    assert (found.code, found.confirmed) == ("AMK201", True)
+    counterexample, pointer = witness(kernel, "AMK201")
+    assert counterexample["bx"] == 1 and counterexample["t"] == 31 and pointer == found.pointer
