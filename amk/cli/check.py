@@ -37,6 +37,9 @@ def add_check(parser: ArgumentParser, argv: Sequence[str]) -> None:
     parser.add_argument("--select", action="append", default=[], metavar="CODES", help="show only these: AMK3,AMK201")
     parser.add_argument("--ignore", action="append", default=[], metavar="CODES", help="do not show these")
     parser.add_argument("--certify", action="store_true", help="prove bounds by Z3 too, and compare meaning")
+    parser.add_argument(
+        "--measured", action="store_true", help="compile (no GPU needed) and report what the binary really takes"
+    )
     parser.add_argument("--prover", choices=("auto", "z3", "both"), default="auto")
     parser.add_argument("--strict", action="store_true", help="warnings count as findings")
     change = parser.add_mutually_exclusive_group()
@@ -51,6 +54,10 @@ def run_check(args: Namespace) -> int:
     targets = find_targets(args.target)
     how = "fix" if args.fix else "diff" if args.diff else ""
     found = list(check_documents(args.files, targets, prover=args.prover, certify=args.certify, repairs=how))
+    if args.measured:
+        from amk.cli.measure import with_binary
+
+        found = [with_binary(r, targets) for r in found]
     results = [r.filtered(*shown, strict=args.strict) for r in found]
     _show(results, FORMATS[args.format](results), args)
     return worst(r.code for r in results)

@@ -14,6 +14,7 @@ from amk.harness.diagnostics import Diagnostic, Report
 if TYPE_CHECKING:
     from amk.dsl.kernel import KernelDescriptor
     from amk.harness.mend import Repair
+    from amk.runtime.measured import Measured
 
 __all__ = ["Checked", "author_line", "repaired", "worded"]
 
@@ -27,7 +28,8 @@ _MOST = 1 << 20  # bytes of an author's file that is looked into
 class Checked:
     """One file on one target. `place` is where a file that does not read is at fault.
 
-    `repairs` were made before this check, or would be (`diff`: the lines that they would change).
+    `repairs` were made before this check, or would be (`diff`: the lines that they would change). `measured` is what
+    the binary takes, where it was asked for.
     """
 
     document: Document
@@ -40,6 +42,7 @@ class Checked:
     hidden: int = 0
     repairs: tuple[Repair, ...] = ()
     diff: str = ""
+    measured: Measured | None = None
 
     @property
     def path(self) -> str:

@@ -184,6 +184,7 @@ def add_compile(parser: ArgumentParser, argv: Sequence[str]) -> None:
     """The options of `amk compile`."""
     _add_file(parser)
     parser.add_argument("--output", "-o", metavar="FILE", help="where to write the cubin (one target)")
+    parser.add_argument("--measured", action="store_true", help="findings about the binary, and what limits occupancy")
     parser.set_defaults(run=run_compile)
 
 
@@ -194,6 +195,10 @@ def run_compile(args: Namespace) -> int:
     kernel, targets = read_kernel(args.file), find_targets(args.target)
     if args.output:
         _only(targets)
+    if args.measured and args.checked:
+        raise InputError("a checked build is not the binary to measure", hint="give --measured or --checked")
+    if args.measured:
+        return _measured(kernel, targets, args)
     found = [build(kernel, target, checked=args.checked) for target in targets]
     if args.output:
         write_file(args.output, found[0].cubin)
@@ -202,6 +207,25 @@ def run_compile(args: Namespace) -> int:
     else:
         say(built_table(found))
     return 0
+
+
+def _measured(kernel: KernelDescriptor, targets: Sequence[Target | None], args: Namespace) -> int:
+    """What each binary takes, with its findings; 1 where one is refused."""
+    from amk.dsl.target import Target
+    from amk.runtime.measured import measured
+
+    found = [measured(kernel, target or Target.find(kernel.target)) for target in targets]
+    if args.output and found[0].ok:
+        write_file(args.output, found[0].cubin)
+    if args.json:
+        say_json([m.to_dict() for m in found])
+    else:
+        for m in found:
+            say(f"{m.target}: {m}")
+            for d in m.diagnostics:
+                say(f"  {d.code} {d.title} ({d.severity}): {clean(d.message)}")
+                say(f"    try  {clean(d.hint)}" if d.hint else "")
+    return 0 if all(m.ok for m in found) else 1
 
 
 def build(kernel: KernelDescriptor, target: Target | None, *, checked: bool = False) -> Built:

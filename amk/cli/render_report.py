@@ -33,6 +33,7 @@ def _result(r: Checked) -> dict[str, Any]:
     extra = {
         "certificate": r.certificate, "meaning": r.meaning, "refused": r.refused, "hidden": r.hidden,
         "repairs": repairs, "diff": r.diff,
+        "measured": {k: v for k, v in r.measured.to_dict().items() if k != "diagnostics"} if r.measured else None,
     }  # fmt: skip
     return {"file": r.path, "exit_code": r.code, **data, **{k: v for k, v in extra.items() if v}}
 

@@ -132,10 +132,10 @@ def _status(r: Checked) -> str:
         return f"{name}: {paint('cannot be used' if r.code == 2 else 'not checked', 'red')}"
     time = f", {report.milliseconds:.1f} ms"
     if r.code in (0, 1) and report.ok and not r.hidden and not r.refused:
-        return f"{name}: {paint('ok', 'green')}, {_proved(report)}{_also(report)}{time}{_certified(r)}"
+        return f"{name}: {paint('ok', 'green')}, {_proved(report)}{_also(report)}{time}{_certified(r)}{_measured(r)}"
     words = f"{_count(len(report.errors), 'error')}, {len(report.undecided)} undecided{_also(report)}{hidden}"
     refused = f"; not certified: {clean(r.refused.splitlines()[0], 200)}" if r.refused else ""
-    return f"{name}: {_verdict(r.code)}, {words}{time}{refused}"
+    return f"{name}: {_verdict(r.code)}, {words}{time}{refused}{_measured(r)}"
 
 
 def _verdict(code: int) -> str:
@@ -156,6 +156,10 @@ def _also(report: Report) -> str:
 
 def _certified(r: Checked) -> str:
     return f"\n  certificate {r.certificate[:16]}, meaning: {clean(r.meaning, 200)}" if r.certificate else ""
+
+
+def _measured(r: Checked) -> str:
+    return f"\n  measured: {r.measured}" if r.measured else ""
 
 
 def _count(n: int, noun: str) -> str:

@@ -22,6 +22,7 @@ from amk.dsl.nodes import Buffer, Call, For, Param, Statement, Team, TensorMap
 from amk.dsl.occupancy import occupancy
 from amk.dsl.registers import assumed_registers, expected_registers
 from amk.dsl.target import Target
+from amk.dsl.traffic import passes, sectors
 from amk.dsl.types import nbytes
 from amk.errors import DescriptorError
 
@@ -29,8 +30,6 @@ __all__ = ["SAMPLE", "AccessFact", "LoopFact", "RoleFact", "Summary", "SyncFact"
 
 SAMPLE = 1024
 _WARP = 32
-_SECTOR = 32  # bytes of global memory that one request moves at least
-_BANKS = 32  # of 4 bytes, in shared memory
 
 Lane = dict[str, int | None]  # what each name is in one lane
 Warp = list[Lane]
@@ -238,27 +237,17 @@ def _access(kernel: KernelDescriptor, pointer: str, what: str, ref: Elem, width:
     stride = steps.pop() if len(steps) == 1 else 0 if not steps else None
     if space == "shared":
         return AccessFact(pointer, what, str(ref), space, width, stride, _banks(lanes, width))
-    sectors = len({x // _SECTOR for a in lanes for x in range(a, a + width)})
-    least = -(-len(set(lanes)) * width // _SECTOR)
-    pattern = "broadcast" if stride == 0 else "coalesced" if sectors <= least + 1 else "strided"
-    return AccessFact(pointer, what, str(ref), space, width, stride, pattern, sectors)
+    moved, least = sectors(lanes, width)
+    pattern = "broadcast" if stride == 0 else "coalesced" if moved <= least + 1 else "strided"
+    return AccessFact(pointer, what, str(ref), space, width, stride, pattern, moved)
 
 
 def _banks(lanes: list[int], width: int) -> str:
-    """Degree of conflict: wide accesses are served in 2 or 4 parts of the warp."""
+    """Degree of conflict of the group of lanes that has the most."""
     if len(set(lanes)) == 1:
         return "broadcast"
-    part = _WARP if width <= 4 else _WARP * 4 // width
-    degree = max(_degree(lanes[i : i + part], width) for i in range(0, len(lanes), part))
+    degree = passes(lanes, width).degree
     return "conflict-free" if degree == 1 else f"{degree}-way conflict"
-
-
-def _degree(lanes: list[int], width: int) -> int:
-    words = {x // 4 for a in lanes for x in range(a, a + width)}
-    used = [0] * _BANKS
-    for w in words:
-        used[w % _BANKS] += 1
-    return max(used)
 
 
 def _lanes(kernel: KernelDescriptor, ref: Elem, warp: Warp) -> list[int] | None:

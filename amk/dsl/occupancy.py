@@ -13,7 +13,10 @@ from typing import Literal, NamedTuple
 from amk.dsl.target import Architecture, Target
 from amk.errors import InputError
 
-__all__ = ["Limit", "Occupancy", "allocated_registers", "allocated_shared", "max_registers", "occupancy"]
+__all__ = [
+    "Limit", "Occupancy", "allocated_registers", "allocated_shared", "at_once", "file_registers", "max_registers",
+    "occupancy",
+]  # fmt: skip
 
 WARP = 32
 Limit = Literal["warps", "registers", "shared", "blocks"]
@@ -40,10 +43,21 @@ def _per_warp(machine: Architecture, registers: int) -> int:
     return _up(registers * WARP, machine.register_allocation_unit)
 
 
-def allocated_registers(target: Target | Architecture, threads: int, registers: int) -> int:
-    """Registers that the launch check counts for one block: lumps per warp, warps in groups of sub-partitions."""
+def file_registers(threads: int, registers: int, blocks: int = 1, *, unit: int = 256, parts: int = 4) -> int:
+    """Registers that blocks take from an SM's file: lumps of `unit` for a warp, and whole rounds of `parts` warps.
+
+    Each of the SM's schedulers has its own part of the file. 9 warps of a block put 3 on one scheduler, so that the
+    other three may as well have 3: 288 threads have 168 registers each at most, and not the 224 of 9 warps alone.
+    """
+    warps = _up(threads, WARP) // WARP * blocks
+    return _up(registers * WARP, unit) * _up(warps, parts)
+
+
+def allocated_registers(target: Target | Architecture, threads: int, registers: int, blocks: int = 1) -> int:
+    """Registers that the launch check counts for blocks, as `file_registers` does for this target."""
     machine = _machine(target)
-    return _per_warp(machine, registers) * _up(_up(threads, WARP) // WARP, machine.warp_allocation_granularity)
+    unit, parts = machine.register_allocation_unit, machine.warp_allocation_granularity
+    return file_registers(threads, registers, blocks, unit=unit, parts=parts)
 
 
 def allocated_shared(target: Target | Architecture, shared_bytes: int) -> int:
@@ -56,6 +70,15 @@ def max_registers(target: Target | Architecture, threads: int, blocks: int = 1) 
     """The most registers per thread with which `blocks` blocks of `threads` threads still fit on an SM; 0: none do."""
     top = _machine(target).max_registers_per_thread
     return next((r for r in range(top, 0, -1) if occupancy(target, threads, r, 0).blocks_per_sm >= blocks), 0)
+
+
+def at_once(target: Target, blocks_per_sm: int, cluster: int = 1) -> int | None:
+    """Blocks that run at once on the whole device, in whole clusters; None where its number of SMs is not known.
+
+    With clusters this is the most: a cluster stays inside one GPC, and how many SMs the GPCs have differs from chip to
+    chip (on one H200, 132 SMs held 66 clusters of 2 and 30 of 4). The driver's cuOccupancyMaxActiveClusters tells it.
+    """
+    return target.sms * blocks_per_sm // cluster * cluster if target.sms else None
 
 
 def occupancy(target: Target | Architecture, threads: int, registers: int, shared_bytes: int) -> Occupancy:

@@ -14,12 +14,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from math import ceil
 
-from amk.dsl.kernel import KernelDescriptor
+from amk.dsl.kernel import KernelDescriptor, walk
 from amk.dsl.liveness import Stretch, liveness
 from amk.dsl.occupancy import max_registers
 from amk.dsl.target import Target
 
-__all__ = ["BASE", "MARGIN", "assumed_registers", "estimate_registers", "expected_registers", "with_margin"]
+__all__ = [
+    "BASE", "MARGIN", "assumed_registers", "estimate_registers", "expected_registers", "has_budgets", "with_margin",
+]  # fmt: skip
 
 BASE = 12  # of live data: thread and block index, temporaries of one statement
 MARGIN = 1.2
@@ -62,9 +64,15 @@ def expected_registers(kernel: KernelDescriptor, target: Target) -> int:
     return estimate_registers(kernel, target)
 
 
+def has_budgets(kernel: KernelDescriptor) -> bool:
+    """Whether a role has a register budget."""
+    return any(r.registers is not None for _, s in walk(kernel.body) if s.kind == "team" for r in s.roles)
+
+
 def estimate_registers(kernel: KernelDescriptor, target: Target | None = None, *, data_only: bool = False) -> int:
     """Registers of 4 bytes that one thread is expected to take on a target (its own by default), without any margin.
 
+    A kernel whose roles have budgets takes at launch all that its block may have, for the roles to share out.
     `data_only` counts register arrays and carried values alone: what the compiler cannot compute again when registers
     run short, as it can named values and addresses. That figure knows no target.
     """
@@ -73,6 +81,8 @@ def estimate_registers(kernel: KernelDescriptor, target: Target | None = None, *
         return BASE + found.data
     machine = target or Target.find(kernel.target)
     cap = max_registers(machine, kernel.threads, kernel.min_blocks) or STEPS[-1]
+    if has_budgets(kernel) and machine.has("setmaxnreg"):
+        return cap
     kept, least = max(map(_kept, found.stretches)), max(map(_least, found.stretches))
     return min(_settled(kept, min(kept, least), cap, _keeps(kernel, machine)), cap if cap < STEPS[-1] else NO_LIMIT)
 

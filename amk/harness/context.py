@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from amk.dsl.kernel import KernelDescriptor, walk
 from amk.dsl.nodes import Statement
@@ -12,9 +12,9 @@ from amk.dsl.target import Target
 from amk.harness.diagnostics import Diagnostic, Obligation
 
 if TYPE_CHECKING:
-    from amk.harness.advice import Warp
+    from amk.harness.advice_warp import Warp
     from amk.harness.bounds import BoundsResult
-    from amk.harness.coverage import CoverageResult
+    from amk.harness.coverage import CoverageResult, Site
     from amk.harness.events import Program
     from amk.harness.order import OrderResult
 
@@ -72,6 +72,20 @@ class Context:
     @cached_property
     def warp(self) -> Warp:
         """One warp of an interior block, for advice. Raises Unsupported."""
-        from amk.harness.advice import Warp
+        from amk.harness.advice_warp import Warp
 
         return Warp(self.program)
+
+    @cached_property
+    def side_by_side(self) -> list[list[Any]]:
+        """Statements that one vector access would do, for advice. Raises Unsupported."""
+        from amk.harness.advice_width import side_by_side
+
+        return list(side_by_side(self.program, self.kernel.body))
+
+    @cached_property
+    def single_accesses(self) -> list[Site]:
+        """Accesses of single threads to global memory, for advice. Raises Unsupported."""
+        from amk.harness.advice_warp import sites
+
+        return sites(self.program)

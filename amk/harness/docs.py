@@ -9,6 +9,7 @@ from typing import Any
 
 from amk.dsl.files import write_bytes
 from amk.errors import EnvironmentProblem, InputError
+from amk.harness.binary_pages import PAGES, WARNINGS
 
 __all__ = ["FAMILIES", "explain", "manual", "page", "pages", "titles", "write"]
 
@@ -17,7 +18,7 @@ FAMILIES = {
     "AMK5": "speed advice", "AMK9": "faults of amk",
 }  # fmt: skip
 
-# Codes that no rule owns: raised while a file is read, and our own faults.
+# Codes that no rule owns: raised while a file is read, found in the binary, and our own faults.
 _OTHERS = {
     "AMK001": (
         "unusable descriptor",
@@ -25,6 +26,7 @@ _OTHERS = {
         "Why:    nothing can be said about a kernel that is not there.\n"
         "Good:   compare with `amk schema`; `amk new gemm --m 64 --n 64 --k 64` prints a descriptor that reads.",
     ),
+    **PAGES,
     "AMK403": (
         "wrong result",
         "The kernel, run by the interpreter on small sizes, does not compute what its operator means.\n\n"
@@ -58,7 +60,7 @@ def _rules() -> dict[str, Any]:
 @lru_cache(maxsize=1)
 def titles() -> dict[str, tuple[str, str]]:
     """Title and severity of every code, in order."""
-    others = {code: (title, "error") for code, (title, _) in _OTHERS.items()}
+    others = {c: (title, "warning" if c in WARNINGS else "error") for c, (title, _) in _OTHERS.items()}
     own = {code: (r.title, r.severity) for code, r in _rules().items()}
     return dict(sorted((others | own).items()))
 

@@ -64,7 +64,7 @@ def _anonymous(kernel: KernelDescriptor) -> KernelDescriptor:
 
 def _found(rule: type[Rule], bad: KernelDescriptor) -> str:
     """What the checker says of the faulty kernel, without values that depend on a prover's version."""
-    rows = [_row(d) for d in check(_anonymous(bad)).diagnostics if d.code == rule.code]
+    rows = [_row(d) for d in check(_anonymous(bad), rule.device or None).diagnostics if d.code == rule.code]
     return "\n".join(dict.fromkeys(rows))
 
 

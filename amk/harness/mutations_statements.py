@@ -182,7 +182,9 @@ def _copy(rng: Random, data: Data) -> str:
         return ""
     pointer, s = rng.choice(found)
     old = s["row"]
-    family = next(f for f in _ROWS if old in f)
+    family = next((f for f in _ROWS if old in f), ())
+    if not family:
+        return ""
     s["row"] = rng.choice([r for r in family if r != old])
     return f"{old} to {s['row']} at {pointer}"
 

@@ -23,6 +23,7 @@ class Rule:
     code: ClassVar[str]
     title: ClassVar[str]
     severity: ClassVar[Severity] = "error"
+    device: ClassVar[str] = ""  # the target of `bad()` and `good()`; "": the kernel's own
 
     def check(self, k: Context) -> Iterator[Diagnostic]:
         """Every finding of this rule."""

@@ -15,7 +15,7 @@ from typing import Any
 
 from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.occupancy import max_registers
-from amk.dsl.registers import assumed_registers, estimate_registers
+from amk.dsl.registers import assumed_registers, estimate_registers, has_budgets
 from amk.dsl.target import Target
 from amk.synth.cache import Cache, CacheKey, Entry
 
@@ -108,7 +108,7 @@ def _make(kernel: KernelDescriptor, target: Target, *, checked: bool = False) ->
         max_shared_bytes=arch.shared_optin, max_spill_bytes=spilled if checked else kernel.spill_bytes,
         threads=kernel.threads,
         regs_per_sm=arch.registers_per_sm, blocks_per_sm=kernel.min_blocks, dynamic_shared_bytes=kernel.shared_bytes,
-        assumed_registers=None if checked else assumed, target=target,
+        assumed_registers=None if checked else assumed, target=target, role_registers=has_budgets(kernel),
     )  # fmt: skip
     meta = {
         "registers": made.resources.registers, "spill_bytes": spilled,

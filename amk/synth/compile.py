@@ -15,12 +15,16 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
 
-from amk.dsl.occupancy import occupancy
+from amk.dsl.occupancy import file_registers, occupancy
 from amk.dsl.target import Target
 from amk.errors import CompileError, EnvironmentProblem, InputError
+from amk.synth.advisories import advisories
 from amk.synth.cubin import Resources, read_cubin
 
-__all__ = ["FLAGS", "Compiled", "compile_cubin", "supported_targets", "toolkit_version", "verify_binary"]
+__all__ = [
+    "FLAGS", "Compiled", "compile_cubin", "fewer_blocks", "stack_note", "supported_targets", "toolkit_version",
+    "verify_binary",
+]  # fmt: skip
 
 # Every compile gets these, before the caller's. With `__launch_bounds__` the compiler ignores -maxrregcount silently:
 # a kernel's text carries the bound, so the option is not here.
@@ -33,8 +37,6 @@ _WHEELS = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12")  # in the order in whi
 _TARGET = re.compile(r"sm_([0-9]{2,3})([af]?)", re.ASCII)
 _ERROR = re.compile(r"error\s*:|fatal\s*:")
 _EXTERN = 'declare it extern "C" __global__, so that its name is not mangled'
-_REGISTER_UNIT = 256  # registers are handed out to a warp in lumps of this many
-_WARP_UNIT = 4  # warps are spread over the four partitions of an SM, each with a quarter of the register file
 _loaded = threading.Event()  # set once the NVRTC library itself has answered
 
 
@@ -106,10 +108,13 @@ def verify_binary(
     dynamic_shared_bytes: int = 0,
     assumed_registers: int | None = None,
     target: Target | None = None,
+    role_registers: bool = False,
 ) -> tuple[str, ...]:
     """The gate after compilation: the real binary must keep what the certificate assumed.
 
-    Back come warnings: more registers than were assumed cost blocks that were promised, which is slower, not wrong.
+    Back come warnings about what is slower, not wrong: more registers than were assumed, which cost blocks that were
+    promised; stack; remarks of ptxas. With `role_registers` the kernel has register budgets that were proved to fit:
+    a compiler that ignores them breaks that.
 
     Units:   registers per thread; bytes of shared memory per block (static and dynamic together); bytes of spill
              stores and loads per thread, together; threads per block; `blocks_per_sm` that the kernel was bound to
@@ -118,21 +123,30 @@ def verify_binary(
     real = compiled.resources
     shared = real.static_shared_bytes + dynamic_shared_bytes
     spilled = compiled.spill_stores + compiled.spill_loads
-    file = _allocated_registers(real.registers, threads, blocks_per_sm)
+    file, said = file_registers(threads, real.registers, blocks_per_sm), advisories(compiled.log)
     broken = [
         (max_registers is not None and real.registers > max_registers, f"{real.registers} registers > {max_registers}"),
         (file > regs_per_sm, _register_file(real.registers, threads, blocks_per_sm, file, regs_per_sm)),
         (shared > max_shared_bytes, f"{shared:,} bytes of shared memory > {max_shared_bytes:,}"),
         (spilled > max_spill_bytes, _spills(compiled, max_spill_bytes)),
         (threads > (real.max_threads or threads), f"{threads} threads > the launch bound of {real.max_threads}"),
+        *((role_registers and a.kind == "registers", f"{a.code}: {a.text}") for a in said),
     ]
     if found := [text for bad, text in broken if bad]:
         hint = "smaller tiles, fewer stages or a launch bound of the real block size"
         text = f"kernel {real.name!r} on {compiled.target}: {'; '.join(found)}"
         raise CompileError(text, log=compiled.log, hint=hint)
+    notes = [f"ptxas {a.code}: {a.text}" for a in said]
+    if real.stack_bytes and not spilled:
+        notes.append(stack_note(real.stack_bytes))
     if target is None or assumed_registers is None or real.registers <= assumed_registers:
-        return ()
-    return _fewer_blocks(target, threads, shared, assumed_registers, real.registers)
+        return tuple(notes)
+    return (fewer_blocks(target, threads, shared, assumed_registers, real.registers), *notes)
+
+
+def stack_note(nbytes: int) -> str:
+    """What a stack without spills means."""
+    return f"{nbytes} bytes of stack a thread: a register array is indexed at run time, and lies in local memory"
 
 
 def _spills(compiled: Compiled, allowed: int) -> str:
@@ -140,23 +154,16 @@ def _spills(compiled: Compiled, allowed: int) -> str:
     return f"{stores} + {loads} bytes spilled, " + (f"{allowed} allowed" if allowed else "none allowed")
 
 
-def _fewer_blocks(target: Target, threads: int, shared: int, assumed: int, real: int) -> tuple[str, ...]:
+def fewer_blocks(target: Target, threads: int, shared: int, assumed: int, real: int) -> str:
     """What it costs that more registers are taken than the certificate counted on."""
     promised, left = (occupancy(target, threads, r, shared).blocks_per_sm for r in (assumed, real))
     text = f"{real} registers where at most {assumed} were estimated"
-    return (text + (f": {left} blocks fit on an SM instead of {promised}" if left < promised else ""),)
-
-
-def _allocated_registers(registers: int, threads: int, blocks: int) -> int:
-    """Registers that the blocks really take from the SM's file: whole lumps per warp, whole rounds of warps."""
-    warps = -(-threads // 32) * blocks
-    per_warp = -(-registers * 32 // _REGISTER_UNIT) * _REGISTER_UNIT
-    return -(-warps // _WARP_UNIT) * _WARP_UNIT * per_warp
+    return text + (f": {left} blocks fit on an SM instead of {promised}" if left < promised else "")
 
 
 def _register_file(registers: int, threads: int, blocks: int, needed: int, regs_per_sm: int) -> str:
     work = f"{threads} threads x {registers} registers" + (f" x {blocks} blocks" if blocks > 1 else "")
-    return f"{work} take {needed:,} registers (given out in lumps of {_REGISTER_UNIT} per warp) > {regs_per_sm:,}"
+    return f"{work} take {needed:,} registers (given out in lumps of 256 per warp) > {regs_per_sm:,}"
 
 
 # The compiler.

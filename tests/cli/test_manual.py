@@ -135,7 +135,8 @@ def test_pages(harness: Any, tmp_path: Path) -> None:
         "# AMK201 out of bounds\n\n*memory, error*\n\nAn access can leave its array.\n\n**Why.** it faults"
     )
     files = docs.write(tmp_path / "rules")
-    codes = ("AMK001", "AMK201", "AMK301", "AMK403", "AMK501", "AMK900", "AMK901")
+    binary = [f"AMK{n}" for n in range(110, 116)]
+    codes = ("AMK001", *binary, "AMK201", "AMK301", "AMK403", "AMK501", "AMK900", "AMK901")
     assert sorted(f.name for f in files) == [*(f"{c}.md" for c in codes), "README.md"]
     assert "| [AMK201](AMK201.md) | out of bounds | error |" in (tmp_path / "rules" / "README.md").read_text()
 

@@ -13,6 +13,7 @@ import amk
 from amk.cli.check import check_documents
 from amk.cli.render_report import FORMATS
 from amk.dsl.kernel import KernelDescriptor
+from amk.dsl.target import Target
 from amk.harness.diagnostics import Diagnostic
 from amk.harness.rules import RULES
 from amk.harness.rules.examples import example, mirrored, scattered
@@ -29,7 +30,8 @@ def run_of(text: str, schema: dict[str, Any]) -> dict[str, Any]:
 def test_sarif_of_every_rule_is_valid(sarif_schema: dict[str, Any], tmp_path: Path) -> None:
     for r in RULES:
         (tmp_path / f"{r.code}.amk.json").write_text(r.bad().to_json())
-    run = run_of(FORMATS["sarif"](list(check_documents(["."], [None]))), sarif_schema)
+    targets = [None, *(Target.find(r.device) for r in RULES if r.device)]  # advice about a device needs one
+    run = run_of(FORMATS["sarif"](list(check_documents(["."], targets))), sarif_schema)
     assert {r.code for r in RULES} <= {r["ruleId"] for r in run["results"]}
     for rule in run["tool"]["driver"]["rules"]:
         assert rule["helpUri"] == f"urn:amk:rule:{rule['id']}" and rule["help"]["markdown"].startswith(

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amk.dsl.occupancy import Occupancy, allocated_registers, allocated_shared, max_registers, occupancy
+from amk.dsl.occupancy import Occupancy, allocated_registers, allocated_shared, at_once, max_registers, occupancy
 from amk.dsl.target import Architecture, Feature, Target
 from amk.errors import DescriptorError, EnvironmentProblem, InputError
 
@@ -347,6 +347,36 @@ def test_registers_of_a_block_of_512(name: str) -> None:
     assert occupancy(target, 512, 162, 0) == Occupancy(0, 0, 0.0, "registers")
     assert occupancy(target, 512, 128, 0).blocks_per_sm == 1
     assert max_registers(target, 512) == 128
+
+
+# Each scheduler has 16,384 registers: what counts is the warps of the fullest one. Measured in the prototype with
+# setmaxnreg: 384 threads start with 168, and a lone warp beyond two warpgroups costs as much as a third.
+@pytest.mark.parametrize(
+    ("threads", "blocks", "most"),
+    [
+        (256, 1, 255), (288, 1, 168), (320, 1, 168), (384, 1, 168), (416, 1, 128), (512, 1, 128), (544, 1, 96),
+        (128, 2, 255), (160, 2, 168), (192, 2, 168), (160, 3, 128), (96, 5, 128), (1024, 2, 32), (64, 32, 32),
+    ],
+)  # fmt: skip
+def test_the_fullest_scheduler_decides(threads: int, blocks: int, most: int) -> None:
+    for name in ("sm_80", "sm_90a", "sm_100a"):
+        target = Target.find(name)
+        assert max_registers(target, threads, blocks) == most
+        assert allocated_registers(target, threads, most, blocks) <= 65536
+        assert most == 255 or allocated_registers(target, threads, most + 1, blocks) > 65536
+
+
+def test_the_reserved_kilobyte_counts_for_each_block() -> None:
+    h200 = Target.find("h200")  # 228 KiB an SM
+    for kib, blocks in ((227, 1), (113, 2), (75, 3), (56, 4)):
+        assert occupancy(h200, 128, 32, kib * 1024).blocks_per_sm == blocks
+        assert occupancy(h200, 128, 32, kib * 1024 + 128).blocks_per_sm == blocks - 1
+
+
+def test_blocks_of_a_device_come_in_whole_clusters() -> None:
+    h200 = Target.find("h200")
+    assert [at_once(h200, 1, n) for n in (1, 2, 4, 8)] == [132, 132, 132, 128]
+    assert at_once(h200, 3, 8) == 392 and at_once(Target.find("sm_90a"), 1) is None
 
 
 def test_lumps_are_coarser_than_a_division() -> None:

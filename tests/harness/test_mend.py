@@ -182,7 +182,10 @@ def test_resources_are_repaired_for_the_kernels_own_target_alone() -> None:
     text = example(threads=1024, min_blocks=2).to_json().replace('"sm_80"', '"sm_90a"')
     assert mend(text).repairs == ()  # 2048 threads an SM: it fits
     done = mend(text, [Target.find("sm_86")])  # 1536
-    assert done.repairs == () and codes(done.reports[0]) == {"AMK105"}
+    assert done.repairs == () and codes(done.reports[0]) == {
+        "AMK105",
+        "AMK503",
+    }  # advice on the block size is no repair
 
 
 def test_a_repair_holds_on_all_targets() -> None:

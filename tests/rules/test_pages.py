@@ -32,13 +32,13 @@ PLACES = {
     "AMK302": "/body/0/body/0", "AMK303": "/body/4", "AMK304": "/body/1/body/0", "AMK305": "/body/1/body/0",
     "AMK306": "/body/3", "AMK308": "/body/0", "AMK401": "/body/1/body/0", "AMK402": "/body/1/body/0",
     "AMK404": "/body/1/body/0", "AMK501": "/body/0", "AMK502": "/body/0", "AMK505": "/body/0/body/0",
-    "AMK506": "/buffers/0",
+    "AMK108": "/body/0", "AMK503": "/buffers/1", "AMK504": "/grid/0", "AMK506": "/buffers/0",
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda r: r.code)
 def test_the_finding_is_at_the_place(rule: Any) -> None:
-    found = [d.pointer for d in check(rule.bad()).diagnostics if d.code == rule.code]
+    found = [d.pointer for d in check(rule.bad(), rule.device or None).diagnostics if d.code == rule.code]
     assert found == [PLACES[rule.code]] if rule.code in PLACES else found and all(found), "say where, in PLACES"
 
 
@@ -56,7 +56,7 @@ def test_the_descriptor_on_the_page_shows_what_the_page_says(rule: Any) -> None:
     (text,) = blocks(rule.code, "json")
     kernel = KernelDescriptor.from_json(text)
     assert kernel == rule.bad() and "examples.py" not in text
-    report = check(kernel)
+    report = check(kernel, rule.device or None)
     assert {d.code for d in report.errors or report.warnings} == {rule.code}
     for d in report.diagnostics:
         if d.code == rule.code:
@@ -136,6 +136,9 @@ def test_every_finding_says_what_to_do() -> None:
 def test_every_ordering_fault_has_two_places_and_values() -> None:
     faults = [(k, d) for k, report in found() for d in report.errors if d.code.startswith("AMK3")]
     for kernel, d in faults:
+        if d.code in ("AMK307", "AMK312") and not d.related:  # the other party is not there, or has ended
+            assert d.counterexample, d
+            continue
         assert d.related and d.related[0].note and d.counterexample, d
         for place in (d.pointer, *(r.pointer for r in d.related)):
             assert place == "/threads" or json.dumps(resolve(kernel.to_dict(), place)), place

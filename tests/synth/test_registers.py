@@ -61,8 +61,8 @@ def compiled(name: str, target: str) -> int:
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_estimate_with_its_margin_is_a_bound(name: str, target: str) -> None:
     """An upper bound, and not a wild one: at most twice, or 20 registers above."""
-    if KERNELS[name]().target == "sm_90a":
-        pytest.skip("its roles have budgets of their own, and the compiler takes what the block starts with")
+    if KERNELS[name]().target == "sm_90a" != target:
+        pytest.skip("it is for sm_90a alone")
     most, taken = assumed_registers(KERNELS[name](), Target.find(target)), compiled(name, target)
     assert taken <= most <= max(2 * taken, taken + 20)
 

@@ -18,6 +18,7 @@ from amk.harness.rules.amk102_grid import Grid
 from amk.harness.rules.amk103_shared_memory import SharedMemory
 from amk.harness.rules.amk104_registers import Registers
 from amk.harness.rules.amk105_occupancy import Occupancy
+from amk.harness.rules.amk108_role_registers import RoleRegisters
 from amk.harness.rules.amk201_out_of_bounds import OutOfBounds
 from amk.harness.rules.amk202_shared_bounds import AMK202
 from amk.harness.rules.amk203_register_bounds import RegisterBounds
@@ -44,6 +45,8 @@ from amk.harness.rules.amk402_written_twice import AMK402
 from amk.harness.rules.amk404_access import AccessContract
 from amk.harness.rules.amk501_uncoalesced import AMK501
 from amk.harness.rules.amk502_bank_conflict import AMK502
+from amk.harness.rules.amk503_occupancy import AMK503
+from amk.harness.rules.amk504_waves import AMK504
 from amk.harness.rules.amk505_narrow_access import AMK505
 from amk.harness.rules.amk506_unused_padding import AMK506
 
@@ -65,6 +68,7 @@ RULES: tuple[type[Rule], ...] = (
     SharedMemory,
     Registers,
     Occupancy,
+    RoleRegisters,
     OutOfBounds,
     AMK202,
     RegisterBounds,
@@ -91,6 +95,8 @@ RULES: tuple[type[Rule], ...] = (
     AccessContract,
     AMK501,
     AMK502,
+    AMK503,
+    AMK504,
     AMK505,
     AMK506,
 )

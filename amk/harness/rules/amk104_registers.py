@@ -57,7 +57,7 @@ class Registers(Rule):
             claim += f"take about {estimate_registers(d, k.target)}, and at most {assumed_registers(d, k.target)}"
             k.obligations.append(Obligation(self.code, "", claim, "structure"))
             return
-        file = allocated_registers(machine, d.threads, need) * d.min_blocks
+        file = allocated_registers(machine, d.threads, need, d.min_blocks)
         message = (
             f"about {guess} registers of live data a thread, {need} with the margin; {k.target.name} allows {fit} with "
             f"{d.threads} threads x {d.min_blocks} blocks ({file} of {machine.registers_per_sm} of the file)"

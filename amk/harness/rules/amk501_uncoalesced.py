@@ -16,11 +16,13 @@ __all__ = ["AMK501"]
 
 
 class AMK501(Rule):
-    """A warp's global access moves at least twice the 32-byte sectors that its bytes need.
+    """A warp's global access moves at least twice the 32-byte sectors that its bytes need, and four more than those.
 
     Why:    memory moves whole sectors; a warp that walks down a column moves 32 of them for 128 bytes.
-    Proof:  none needed, this is advice: the addresses of one warp in the interior of a large problem are evaluated,
-            at the first iteration of the loops around.
+    Proof:  none needed, this is advice: the addresses of the first warp that takes part are enumerated, lanes that a
+            condition on the thread leaves out aside, in the interior of a large problem and at the first iteration of
+            the loops around. Where a pitch is a size, every place in a sector that its divisor allows is tried: told
+            are the best and the worst, judged is the best, which is the pattern's own.
     Bad:    `x[t, 0]` of a row-major tensor.
     Good:   `x[0, t]`.
     Source: CUDA C++ Best Practices Guide, coalesced access; https://github.com/siboehm/SGEMM_CUDA/issues/7.

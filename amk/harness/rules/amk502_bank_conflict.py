@@ -9,7 +9,7 @@ from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.layout import Padded
 from amk.dsl.nodes import Buffer
 from amk.dsl.types import nbytes
-from amk.harness.advice import bank_conflicts
+from amk.harness.advice_shared import bank_conflicts
 from amk.harness.context import Context
 from amk.harness.diagnostics import Diagnostic, Fix
 from amk.harness.findings import findings
@@ -20,15 +20,19 @@ __all__ = ["AMK502"]
 
 
 class AMK502(Rule):
-    """Lanes of one pass of a shared access want different words of the same bank.
+    """A shared access takes at least twice the passes that it would without bank conflicts.
 
-    Why:    the access is repeated for each of them: a column of a 32-wide tile takes 32 passes.
-    Proof:  none needed, this is advice: 32 banks of 4 bytes; 4-byte accesses in one pass, 8 bytes in two half-warps,
-            16 bytes in four quarter-warps; lanes that read the same word share it.
+    Why:    lanes that want different words of one bank are served one after the other: a column of a 32-wide tile takes
+            32 passes.
+    Proof:  none needed, this is advice: the addresses of the first warp that takes part are enumerated. 32 banks of 4
+            bytes; up to 4 bytes a lane go in one pass, 8 bytes in two half-warps, 16 in four quarter-warps; lanes that
+            want the same word share it, and two groups of a load go together where each lane's neighbour (^ 1 or ^ 2)
+            wants the same words. Copies by cp.async are left out.
     Bad:    a column of a 32 x 32 float tile.
     Good:   rows padded by one element, or a swizzle.
     Fix:    Rows of an array without a layout are padded.
-    Source: CUDA C++ Programming Guide, shared memory; https://github.com/deepspeedai/DeepSpeed/pull/8055.
+    Source: CUDA C++ Programming Guide, shared memory; benchmarks/bank_conflicts.py;
+            https://github.com/deepspeedai/DeepSpeed/pull/8055.
     """
 
     code = "AMK502"

@@ -8,7 +8,7 @@ from amk.dsl.builder import KernelBuilder
 from amk.dsl.expr import Elem, Var, names, subst, subterms
 from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.nodes import Statement
-from amk.harness.advice import widths
+from amk.harness.advice_width import widths
 from amk.harness.context import Context
 from amk.harness.coverage import linear
 from amk.harness.diagnostics import Diagnostic, Fix
@@ -22,8 +22,9 @@ class AMK505(Rule):
     """A thread moves neighbouring elements one by one where one vector access would be allowed.
 
     Why:    each access is an instruction and a request; four at once leave the memory system more to overlap.
-    Proof:  none needed, this is advice, given only where the loop is unrolled from 0, its variable is the last term of
-            the last index, and alignment, sizes and the other terms are multiples of the width.
+    Proof:  none needed, this is advice, of global and of shared memory. The elements are those of an innermost loop
+            that counts from 0 by 1 and whose variable stands in the last index alone, or of statements that follow each
+            other, to registers in the same order; base, pitches and all other terms are multiples of the width.
     Bad:    a loop over `x[t * 4 + j]` for 4 values of j.
     Good:   one load of width 4.
     Fix:    A loop that does nothing else takes steps of the width.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from amk.dsl.builder import KernelBuilder
 from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.layout import Padded, Strided, Swizzle
-from amk.harness.advice import unused_padding
+from amk.harness.advice_shared import unused_padding
 from amk.harness.context import Context
 from amk.harness.diagnostics import Diagnostic, Fix
 from amk.harness.findings import findings
