@@ -56,8 +56,8 @@ class _Parser(ArgumentParser):
 def entry() -> NoReturn:
     """The `amk` script: `main`, tuned for a process that lives for a fraction of a second.
 
-    Descriptors are read by our own models alone (a plugin of pydantic would see them, and the search for one costs
-    more than reading). Cycles are collected less often, and `check`, which leaves nothing behind, ends without freeing
+    Where pydantic is needed, no plugin of it is looked for (it would see our models, and the search costs more than
+    reading). Cycles are collected less often, and `check`, which leaves nothing behind, ends without freeing
     a kernel term by term: together a quarter of its time.
     """
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")

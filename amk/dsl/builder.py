@@ -19,8 +19,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import ValidationError
-
 from amk.dsl.expr import Elem, Expr, ExprLike, Var, as_expr
 from amk.dsl.kernel import KernelDescriptor, Origin, Suppression, walk
 from amk.dsl.layout import Layout
@@ -347,8 +345,8 @@ def _started(carried: ExprLike | tuple[ExprLike, str]) -> dict[str, Any]:
 def _make(node: Any, **fields: Any) -> Any:
     try:
         return node(**fields)
-    except ValidationError as e:
-        first = e.errors(include_url=False)[0]
+    except ValueError as e:
+        first = e.errors(include_url=False)[0]  # type: ignore[attr-defined]  # pydantic's ValidationError
         where = ".".join(map(str, first["loc"]))
         raise DescriptorError(f"{node.__name__} {where}: {first['msg']}") from None
 

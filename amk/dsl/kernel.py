@@ -10,16 +10,18 @@ import hashlib
 import json
 from collections.abc import Iterator
 from functools import cached_property, lru_cache
-from typing import Annotated, Any, Literal, NoReturn
-
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 from amk.dsl.expr import Const, Elem, Expr, ExprError, subst
 from amk.dsl.fields import Code, Ex, Name, Pointer, Reason, whole
 from amk.dsl.layout import extent, offset
+from amk.dsl.model import Field, Model
 from amk.dsl.nodes import Barrier, Buffer, Node, Param, Statement, Stmt, TensorMap
 from amk.dsl.types import nbytes
 from amk.errors import DescriptorError
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 __all__ = [
     "FORMAT", "Declaration", "KernelDescriptor", "Origin", "Suppression", "children", "expressions", "load", "walk",
@@ -30,10 +32,9 @@ Declaration = Param | TensorMap | Buffer | Barrier
 Short = Annotated[str, Field(max_length=4096)]
 
 
-class Origin(BaseModel):
+class Origin(Model):
     """Where a kernel comes from. Shown and used to look up the operator's reference; no part of the hash."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     agent: Short = ""
     operator: Annotated[str, Field(max_length=64)] = ""
     problem: dict[str, Any] = {}
@@ -41,13 +42,12 @@ class Origin(BaseModel):
     reasons: dict[str, Short] = {}
 
 
-class Suppression(BaseModel):
+class Suppression(Model):
     """A warning that the author has looked at and means, with the reason. Shown as such; no part of the hash.
 
     `pointer` is the statement or declaration that it is about, with all below it; without one it is the whole kernel.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     code: Code
     reason: Reason
     pointer: Pointer = ""
@@ -127,7 +127,7 @@ class KernelDescriptor(Node):
 
     def replaced(self, **fields: Any) -> KernelDescriptor:
         """The kernel with other fields, and nothing remembered of this one."""
-        return KernelDescriptor.model_construct(**{n: getattr(self, n) for n in type(self).model_fields} | fields)
+        return self.model_copy(update=fields)
 
     # -- storage ----------------------------------------------------------------------------------------------------
     @cached_property
@@ -196,7 +196,7 @@ class KernelDescriptor(Node):
         _check_format(data, plain, name)
         try:
             return cls.model_validate(data)
-        except ValidationError as e:
+        except ValueError as e:
             _raise_first(e, plain, name)
         except RecursionError:
             raise DescriptorError("descriptor nests too deeply", line=1, column=1) from None
@@ -240,7 +240,8 @@ def walk(body: tuple[Statement, ...], pointer: str = "/body") -> Iterator[tuple[
 
 def expressions(s: Statement) -> Iterator[tuple[str, Expr]]:
     """Every expression standing in a statement itself, with its pointer below the statement."""
-    for name in _expression_fields(type(s)):
+    cls: Any = type(s)
+    for name in _expression_fields(cls):
         value = getattr(s, name)
         if isinstance(value, Expr):
             yield f"/{name}", value
@@ -279,9 +280,10 @@ def inline(e: Expr, lets: dict[str, Expr]) -> Expr:
 _UNHASHED = frozenset(("at", "origin", "suppress"))  # what is shown, and neither proved nor printed
 
 
-def _dump(node: BaseModel, places: bool) -> dict[str, Any]:
+def _dump(node: Model, places: bool) -> dict[str, Any]:
     out: dict[str, Any] = {}
-    for name, default in _fields(type(node)):
+    cls: Any = type(node)
+    for name, default in _fields(cls):
         value = getattr(node, name)
         if name == "kind":
             out[name] = value
@@ -295,7 +297,7 @@ def _dump(node: BaseModel, places: bool) -> dict[str, Any]:
 def _plain(value: Any, places: bool) -> Any:
     if isinstance(value, Expr):
         return str(value)
-    if isinstance(value, BaseModel):
+    if isinstance(value, Model):
         return _dump(value, places)
     if isinstance(value, tuple):
         return [_plain(x, places) for x in value]
@@ -305,7 +307,7 @@ def _plain(value: Any, places: bool) -> Any:
 
 
 @lru_cache(maxsize=64)
-def _fields(cls: type[BaseModel]) -> tuple[tuple[str, Any], ...]:
+def _fields(cls: type[Model]) -> tuple[tuple[str, Any], ...]:
     missing = object()
     return tuple((n, missing if f.is_required() else f.default) for n, f in cls.model_fields.items() if n != "format")
 
@@ -342,9 +344,10 @@ def _check_format(data: dict[str, Any], text: str, name: str) -> None:
         raise_at(text, "/$schema", "'$schema' is a string, the address of the JSON Schema", name=name)
 
 
-def _raise_first(error: ValidationError, text: str, name: str) -> NoReturn:
+def _raise_first(found: ValueError, text: str, name: str) -> NoReturn:
     from amk.dsl.source import escape, raise_at
 
+    error: ValidationError = found  # type: ignore[assignment]  # of a model it is no other
     first = error.errors(include_url=False)[0]
     pointer = "".join(f"/{p}" for p in first["loc"] if not _is_tag(p))
     inner = (first.get("ctx") or {}).get("error")

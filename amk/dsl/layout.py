@@ -9,35 +9,30 @@ from __future__ import annotations
 from math import prod
 from typing import Annotated, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
-
 from amk.dsl.expr import Const, Expr, ExprLike, apply, as_expr
 from amk.dsl.fields import whole
+from amk.dsl.model import Field, Model
 
 __all__ = ["Fragment", "Layout", "Padded", "Strided", "Swizzle", "extent", "offset", "row_major", "spanned"]
 
 _Small = Annotated[int, whole(0, 1 << 20)]
 
 
-class _Layout(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
-
-
-class Strided(_Layout):
+class Strided(Model):
     """Explicit strides in elements, one a dimension."""
 
     kind: Literal["strided"] = "strided"
     strides: tuple[_Small, ...]
 
 
-class Padded(_Layout):
+class Padded(Model):
     """Row-major with `pad` unused elements after each row of the last dimension."""
 
     kind: Literal["padded"] = "padded"
     pad: _Small
 
 
-class Swizzle(_Layout):
+class Swizzle(Model):
     """Row-major, then `offset ^= ((offset >> base + shift) & (2**bits - 1)) << base`.
 
     Groups of `2**base` elements stay contiguous; a bijection because `shift >= bits`.

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
-
 from amk.dsl.expr import Const
 from amk.dsl.fields import Ex, Extent, Flag, Int64, Name, Place, Ref, Width, whole
 from amk.dsl.layout import Layout
+from amk.dsl.model import Field, Model
 from amk.dsl.types import Access, DTypeName, Queue, Scope
 
 __all__ = [
@@ -17,11 +16,8 @@ __all__ = [
 ]  # fmt: skip
 
 
-class Node(BaseModel):
+class Node(Model):
     """Base of all nodes. A statement's `at` is where its author wrote it: shown, and no part of the hash."""
-
-    # The root builds the validators of all kinds at once when a file is read; one kind alone, when a builder makes one.
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 # ------------------------------------------------------------------------------------------------------ declarations

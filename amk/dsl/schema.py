@@ -16,6 +16,7 @@ from amk.dsl.instructions import ROWS
 from amk.dsl.kernel import FORMAT, KernelDescriptor
 from amk.dsl.schema_text import FIELDS, SNIPPETS
 from amk.dsl.target import Target
+from amk.dsl.twin import twin
 
 __all__ = ["IDENTITY", "schema", "schema_text"]
 
@@ -35,7 +36,7 @@ class _Generator(GenerateJsonSchema):
 
 def schema() -> dict[str, Any]:
     """The schema, as JSON data."""
-    body = KernelDescriptor.model_json_schema(schema_generator=_Generator)
+    body = twin(KernelDescriptor).model_json_schema(schema_generator=_Generator)
     title = f"amk kernel descriptor, format {FORMAT}"
     head = {"$schema": GenerateJsonSchema.schema_dialect, "$id": IDENTITY, "title": title}
     # Read and dropped before the model sees it (KernelDescriptor.from_json).

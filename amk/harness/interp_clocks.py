@@ -130,19 +130,22 @@ class Clocks:
         t = int(threads[0]) + m.base
         self._inits[slot.number] = (t, int(self.done[t, t]), False)
 
-    def used(self, m: Strand, slot: Slot, t: int, *, far: bool) -> None:
-        """A use of an mbarrier by a thread; `far` by another block or a copy, which needs a fence."""
+    def used(self, m: Strand, slot: Slot, threads: Any, *, far: bool) -> None:
+        """A use of an mbarrier by threads of a strand; `far` by another block or a copy, which needs a fence."""
         by, clock, fenced = self._inits.get(slot.number, (0, 0, False))
-        me = t + m.base
-        if not slot.ready or (by != me and self.seen[me, by] < clock):
+        mine = threads + m.base
+        early = ((mine != by) & (self.seen[mine, by] < clock)) | (not slot.ready)
+        if early.any():
+            t = int(threads[int(np.argmax(early))])
             m.wrong("phase", f"{slot} is used by a thread that need not see it initialised", t)
         if far and not fenced:
-            m.wrong("phase", f"{slot} is used by a copy or another block with no fence after it was initialised", t)
+            text = f"{slot} is used by a copy or another block with no fence after it was initialised"
+            m.wrong("phase", text, int(threads[0]))
 
     def arrived(self, m: Strand, slot: Slot, t: int) -> None:
         """A thread arrives on an mbarrier."""
         me = t + m.base
-        self.used(m, slot, t, far=slot.rank != m.rank)
+        self.used(m, slot, np.array([t]), far=slot.rank != m.rank)
         if self.seen[me, self.of_slot(slot)] < slot.phase:
             m.wrong("phase", f"an arrival on {slot} need not come after the end of phase {slot.phase - 1}", t)
         if slot.rank != m.rank:
@@ -169,8 +172,7 @@ class Clocks:
     def saw(self, m: Strand, slot: Slot, threads: Any) -> None:
         """Threads have seen that the last phase of an mbarrier is over."""
         mine = threads + m.base
-        for t in threads[:1] if slot.rank == m.rank else ():
-            self.used(m, slot, int(t), far=False)
+        self.used(m, slot, threads, far=False)
         late = self.seen[mine, self.of_slot(slot)] < slot.phase - 2
         if late.any():
             t = int(threads[int(np.argmax(late))])
@@ -187,7 +189,7 @@ class Clocks:
     def loads(self, m: Strand, t: int, flight: Flight, near: Any, far: Any) -> None:
         """A copy that completes on an mbarrier is issued."""
         slot, me = flight.slot, t + m.base
-        self.used(m, slot, t, far=True)
+        self.used(m, slot, np.array([t]), far=True)
         column, clock = self.of_slot(slot), slot.phase + 1
         if slot.rank != m.rank:
             self.exit.reach(m, slot.rank, t, column, clock)
@@ -211,14 +213,14 @@ class Clocks:
         if far.p.name not in self.c.program.tensors.counts or self.c.program.detect:
             self.touched.target(m, me, far.p.name, far.elements(), column, clock, flying=False, adds=adds)
 
-    def multiplies(self, m: Strand, t: int, tiles: Any, keyed: Any, names: tuple[str, ...]) -> None:
+    def multiplies(self, m: Strand, t: int, tiles: Any, keyed: Any, parts: Any) -> None:
         """A wgmma of a warpgroup is issued."""
         pairs = tuple(sorted((self.of_queue(key), group.number) for key, group in keyed))
         for name, at in tiles:
             for w in range(4):
                 self.touched.read(m, t + 32 * w + m.base, name, at.reshape(-1), pairs if w == 3 else ())
         for key, group in keyed:
-            self.files.taken(m, key, group.number, names)
+            self.files.taken(m, key, group.number, parts)
 
     def retired(self, m: Strand, key: Key, count: int, read: bool) -> None:
         """The first `count` groups of a queue are over (or read) for those that waited."""

@@ -87,6 +87,7 @@ class Cluster:
         self.named: dict[tuple[int, int], Meeting] = {}
         self.everyone = Meeting(k.threads * self.size)
         self.met = np.zeros(self.size * self.warps, np.int64)  # the round of the cluster barrier that each warp is in
+        self.came = np.zeros(self.size * self.warps, np.bool_)  # whether it has arrived there and has not waited
         self.committed = np.zeros((self.size, k.threads), np.int64)  # groups of cp.async
         self.copying: list[list[Any]] = [[] for _ in blocks]
         self.last = ""  # where the work was issued that landed last

@@ -13,7 +13,7 @@ from amk.dsl.instructions import ROWS
 from amk.dsl.nodes import Buffer, Call, Param, TensorMap
 from amk.dsl.types import nbytes
 from amk.errors import Refused
-from amk.harness.interp_boxes import clipped, fill_value, inside, run_of
+from amk.harness.interp_boxes import clipped, fill_value, first_of, run_of
 from amk.harness.interp_expr import ndim
 from amk.harness.interp_flight import Flight, Work
 
@@ -26,23 +26,23 @@ Index = tuple[int, ...]
 
 
 class _Shared:
-    """A run of elements of a shared buffer of one block."""
+    """A dense run of elements in the shared memory of one block, under the swizzle of a map."""
 
-    def __init__(self, strand: Strand, ref: Elem, t: int, count: int, rank: int, align: int) -> None:
+    def __init__(self, strand: Strand, ref: Elem, t: int, count: int, rank: int, *, align: int, span: int = 0) -> None:
         name, start = lane_of(strand, ref, t)
-        b = strand.declared(name)
+        b, base = strand.declared(name), strand.kernel.shared_offsets[name]
         assert isinstance(b, Buffer)
-        if not inside(b, start, count):
+        first, self.name, self.size = first_of(b, start), name, nbytes(b.dtype)
+        at = None if first is None else run_of(b, first, count, base, span)
+        if at is None:
             strand.wrong("bounds", f"{count} elements from {name}{list(start)} on leave the array", t)
             raise Refused(f"{ref} leaves its array")
         if not 0 <= rank < strand.cluster.size:
             strand.wrong("bounds", f"the cluster has no block of rank {rank}", t)
             raise Refused(f"the cluster has no block of rank {rank}")
-        self.name, self.size = name, nbytes(b.dtype)
-        self.at = run_of(b, start, count) + rank * strand.cluster.extents[name]
-        byte = int(self.at[0]) * self.size % (strand.cluster.extents[name] * self.size)
-        if strand.detect and (b.align < align or (byte + strand.kernel.shared_offsets[name]) % align):
+        if strand.detect and (b.align < align or (base + (first or 0) * self.size) % align):
             strand.wrong("alignment", f"{name}{list(start)} is not aligned to {align} bytes", t)
+        self.at = at + rank * strand.cluster.extents[name]
         self.store = strand.cluster.shared[name].reshape(-1)
 
     def get(self) -> Any:
@@ -84,7 +84,7 @@ class _Global:
 
 
 class _Run(_Global):
-    """A run of elements in the order of the tensor's last dimensions."""
+    """A run of elements that are neighbours in memory, through the tensor's last dimensions."""
 
     def __init__(self, strand: Strand, p: Param, start: Index, count: int, t: int) -> None:
         self.p, self.tensors = p, strand.program.tensors
@@ -96,6 +96,13 @@ class _Run(_Global):
             strand.wrong("bounds", f"{count} elements from {p.name}{list(start)} on leave the tensor", t)
             raise Refused(f"a bulk copy leaves {p.name}")
         self.at = np.arange(first, first + count)
+        steps = self.tensors.strides[p.name]
+        place = np.zeros(count, np.int64)
+        for i, n in zip(np.unravel_index(self.at, shape), steps, strict=True):
+            place += i * n
+        if not (place == place[0] + np.arange(count)).all():
+            strand.wrong("bounds", f"{count} elements from {p.name}{list(start)} on run over gaps between its rows", t)
+            raise Refused(f"a bulk copy runs over gaps in {p.name}")
         self.key, self.part, self.box = np.unravel_index(self.at, shape), (slice(None),), (count,)
         self.fill = np.zeros((), self.array.dtype)
 
@@ -154,17 +161,17 @@ class Copies:
     def _issue(self, s: Call, t: int, far: _Global, count: int) -> None:
         if "bar" in s.refs:
             for rank in self._targets(s, t):
-                near = _Shared(self.m, s.refs["dst"], t, count, rank, self._period(s, "dst"))
+                near = self._near(s, "dst", t, count, rank)
                 self._load(s, t, rank, near, far)
         else:
-            near = _Shared(self.m, s.refs["src"], t, count, self.m.rank, self._period(s, "src"))
-            self._store(s, t, near, far)
+            self._store(s, t, self._near(s, "src", t, count, self.m.rank), far)
 
-    def _period(self, s: Call, role: str) -> int:
-        """Bytes that divide where the shared operand starts: of a swizzled box, eight of its rows."""
+    def _near(self, s: Call, role: str, t: int, count: int, rank: int) -> _Shared:
+        """The shared operand. A swizzled box starts where the pattern of its swizzle does, at eight of its rows."""
         o = ROWS[s.row].operand(role)
         m = self.m.kernel.find(s.refs[o.box].buffer) if o.box else None
-        return max(o.align, 8 * m.swizzle) if isinstance(m, TensorMap) else o.align
+        span = m.swizzle if isinstance(m, TensorMap) else 0
+        return _Shared(self.m, s.refs[role], t, count, rank, align=max(o.align, 8 * span), span=span)
 
     def _targets(self, s: Call, t: int) -> list[int]:
         if "mask" not in s.args:
@@ -189,9 +196,9 @@ class Copies:
     def _between(self, s: Call, t: int, size: int) -> None:
         count = size // nbytes(self.m.declared(s.refs["dst"].buffer).dtype)
         peer = int(self.m.each(self.m.value(s.args["peer"]))[t])
-        near = _Shared(self.m, s.refs["dst"], t, count, peer, 16)
+        near = _Shared(self.m, s.refs["dst"], t, count, peer, align=16)
         source = size // nbytes(self.m.declared(s.refs["src"].buffer).dtype)
-        self._load(s, t, peer, near, _Shared(self.m, s.refs["src"], t, source, self.m.rank, 16))
+        self._load(s, t, peer, near, _Shared(self.m, s.refs["src"], t, source, self.m.rank, align=16))
 
     def _store(self, s: Call, t: int, near: _Shared, far: _Global) -> None:
         combine = ROWS[s.row].numpy() if ".reduce." in s.row else None

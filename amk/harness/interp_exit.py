@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,12 +26,26 @@ class Exit:
 
     def reach(self, m: Strand, rank: int, t: int, column: int, clock: int) -> None:
         """A thread of a strand reaches another block; this is over when the clock of the column says so."""
-        if not self.left[rank]:
-            m.wrong("exit", f"the block of rank {rank} is reached after its end", t)
-        if not self.k.seen[t + m.base, self._block(rank)].any():
-            m.wrong("exit", f"the block of rank {rank} is reached and need not have started", t)
+        self._there(m, rank, np.array([t + m.base]))
+        self._reached[rank][column] = (clock, self.c.program.pointers.get(id(m.current), ""))
+
+    def touches(self, m: Strand, ranks: Any, gid: Any) -> None:
+        """Loads and stores of threads (numbered in the cluster) in the memory of blocks."""
         pointer = self.c.program.pointers.get(id(m.current), "")
-        self._reached[rank][column] = (clock, pointer)
+        for rank in set(np.unique(ranks).tolist()) - {m.rank}:
+            mine = gid[np.broadcast_to(ranks, gid.shape) == rank]
+            self._there(m, rank, mine)
+            clocks = self.k.done[mine, mine].tolist()
+            self._reached[rank] |= {g: (n, pointer) for g, n in zip(mine.tolist(), clocks, strict=True)}
+
+    def _there(self, m: Strand, rank: int, gid: Any) -> None:
+        """The block must be known to have started, and not be over."""
+        if not self.left[rank]:
+            m.wrong("exit", f"the block of rank {rank} is reached after its end", int(gid[0]) - m.base)
+        unknown = ~self.k.seen[gid, self._block(rank)].any(axis=1)
+        if unknown.any():
+            t = int(gid[int(np.argmax(unknown))]) - m.base
+            m.wrong("exit", f"the block of rank {rank} is reached and need not have started", t)
 
     def ended(self, m: Strand) -> None:
         """The threads of a strand are done; the last ones of a block end it."""

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["Issue"]
 
 Found = list[tuple[Slot, Any]]
+MOST_BYTES = (
+    1 << 20
+) - 1  # that a phase counts; source: PTX ISA, Parallel Synchronization: size and tx-count of mbarriers
 
 
 class Issue(Order):
@@ -82,6 +85,9 @@ class Issue(Order):
         if clocks is not None:
             clocks.arrived(self.m, slot, t)
         slot.bytes += more
+        if more < 0 or slot.bytes > MOST_BYTES:
+            total = min(more, 0) or slot.bytes
+            self.m.wrong("phase", f"phase {slot.phase} of {slot} expects {total} bytes, outside 0..{MOST_BYTES}", t)
         slot.pending -= 1
         if slot.pending < 0:
             self.m.wrong("phase", f"phase {slot.phase} of {slot} gets more than {slot.count} arrivals", t)

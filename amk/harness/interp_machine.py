@@ -55,7 +55,8 @@ class Machine:
         env |= dict(zip(("gx", "gy", "gz"), self.program.grid, strict=True))
         axes = zip(("bx", "by", "bz"), np.asarray(self.blocks, np.int64).T, strict=True)
         env |= {name: column[:, None] for name, column in axes}
-        return env | {"t": self.cols, "rank": 0}
+        size = self.kernel.cluster
+        return env | {"t": self.cols, "rank": env["bx"] % size if size > 1 else 0}
 
     # -- values -----------------------------------------------------------------------------------------------------
     def value(self, e: Expr, want: str = "") -> Any:

@@ -10,11 +10,13 @@ import numpy as np
 from amk.dsl.expr import Const, Elem
 from amk.dsl.instructions import ROWS
 from amk.dsl.instructions.fragments import decode, wgmma_a
+from amk.dsl.layout import Swizzle
 from amk.dsl.nodes import Buffer, Call
 from amk.dsl.types import nbytes
 from amk.errors import Refused
 from amk.harness.interp_boxes import tile_of
 from amk.harness.interp_expr import ndim
+from amk.harness.interp_files import OPERAND
 from amk.harness.interp_flight import Work
 
 if TYPE_CHECKING:
@@ -48,23 +50,23 @@ class Matrix:
         """`count` registers of the active warps, [count, warps, 32]."""
         name, key = self._file(ref, count)
         if self.m.detect:
-            self._touch(name)
+            self._touch(name, key)
             valid = self.m.registers.valid[name][key][..., self.m.threads()]
             if not valid.all():
                 self.m.wrong("uninitialised", f"{ref} is read before it is written")
         return self.m.registers.arrays[name][key][..., self.m.threads()].reshape(count, -1, 32)
 
-    def _touch(self, name: str) -> None:
+    def _touch(self, name: str, key: tuple[Any, ...]) -> None:
         if self.m.cluster.clocks is not None:
-            self.m.cluster.clocks.files.touch(self.m, name)
+            self.m.cluster.clocks.files.touch(self.m, name, key[:-1])
 
     def _set(self, ref: Elem, values: Any) -> None:
         name, key = self._file(ref, len(values))
-        self._touch(name)
+        self._touch(name, key)
         threads = self.m.threads()
-        self.m.registers.arrays[name][(*key, threads)] = values.reshape(len(values), -1)
+        self.m.registers.arrays[name][key][..., threads] = values.reshape(len(values), -1)  # key gives a view
         if self.m.detect:
-            self.m.registers.valid[name][(*key, threads)] = True
+            self.m.registers.valid[name][key][..., threads] = True
 
     # -- warp matrices ----------------------------------------------------------------------------------------------
     def _rows(self, ref: Elem, n: int) -> tuple[Any, int]:
@@ -118,9 +120,9 @@ class Matrix:
         if major_a == "reg":
             held = self._owned(s.refs["a"], 4, threads)
         else:
-            a = self._tile(s.refs["a"], row.operand("a").tile, t)
+            a = self._tile(s, "a", t)
             tiles.append(a)
-        b = self._tile(s.refs["b"], row.operand("b").tile, t)
+        b = self._tile(s, "b", t)
         tiles.append(b)
 
         def read() -> Callable[[], None]:
@@ -135,8 +137,9 @@ class Matrix:
         groups = [m.order.add(key, work) for key in keys]
         if m.cluster.clocks is not None:
             self._taken(s, t, scale)
-            names = tuple(m.operand(s.refs[r])[0] for r in ("acc", "a") if r == "acc" or major_a == "reg")
-            m.cluster.clocks.multiplies(m, t, tiles, list(zip(keys, groups, strict=True)), names)
+            uses = [("acc", n // 2, n), *([("a", 4, OPERAND)] if major_a == "reg" else [])]
+            parts = [(name, key[:-1], use) for r, count, use in uses for name, key in (self._file(s.refs[r], count),)]
+            m.cluster.clocks.multiplies(m, t, tiles, list(zip(keys, groups, strict=True)), parts)
 
     def _taken(self, s: Call, t: int, scale: bool) -> None:
         """Registers that are read hold values; the sums do from now on."""
@@ -154,17 +157,25 @@ class Matrix:
         name, key = self._file(ref, count)
         return self.m.cluster.registers[self.m.rank][name][(*key, threads)]
 
-    def _tile(self, ref: Elem, tile: tuple[int, ...], t: int) -> tuple[str, Any]:
+    def _tile(self, s: Call, role: str, t: int) -> tuple[str, Any]:
         """Name and storage indices (through the cluster) of a tile in shared memory."""
-        m = self.m
+        m, ref, o = self.m, s.refs[role], ROWS[s.row].operand(role)
         name, index = m.operand(ref)
         b = m.declared(name)
         assert isinstance(b, Buffer)
         start = tuple(int(i) if ndim(i) == 0 else int(m.each(i)[t]) for i in index)
-        at = tile_of(b, start, tile)
+        widths = (1, 2, 3) if len(o.tile) == 2 else (3,)
+        if not isinstance(b.layout, Swizzle) or b.layout.bits not in widths:
+            spans = " or ".join(str(16 << n) for n in widths)
+            m.wrong("alignment", f"{name} is not swizzled over {spans} bytes, as {s.row} reads it", t)
+            raise Refused(f"{s.row} has no descriptor for {name}")
+        at = tile_of(b, start, o.tile, m.kernel.shared_offsets[name])
         if at is None:
-            m.wrong("bounds", f"the tile {tile} from {name}{list(start)} on leaves the array", t)
+            m.wrong("bounds", f"the tile {o.tile} from {name}{list(start)} on leaves the array", t)
             raise Refused(f"{ref} leaves its array")
+        steps = zip(start[len(start) - len(o.step) :], o.step, strict=True)
+        if m.detect and (any(i % n for i, n in steps) or b.align < 128 << b.layout.bits):
+            m.wrong("alignment", f"the tile {o.tile} at {name}{list(start)} begins inside a group of its rows", t)
         return name, at + m.rank * m.cluster.extents[name]
 
     def _get(self, tile: tuple[str, Any]) -> Any:

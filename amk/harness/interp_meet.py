@@ -42,6 +42,12 @@ class Meet:
         assert s.barrier is not None and s.parity is not None
         m = self.s
         found, parity = m.order.slots(s.barrier), m.each(m.value(s.parity))
+        for slot, threads in found:
+            neither = threads[(parity[threads] & ~1) != 0]
+            if len(neither):
+                t = int(neither[0])
+                m.wrong("phase", f"the parity {int(parity[t])} of a wait on {slot} is neither 0 nor 1", t)
+        parity = parity & 1
         early = np.zeros(m.nt, np.bool_)
         for slot, threads in found:
             early[threads] = slot.phase & 1 == parity[threads]
@@ -85,44 +91,58 @@ class Meet:
 
     def _block(self, s: Sync) -> bool:
         meeting = self.s.cluster.in_block[self.s.rank]
-        if self.s.token < 0:
-            self._whole("a barrier of the block")
-            self.s.token = meeting.turn
+        return self._meets(s, meeting, self.s.cluster.threads, "a barrier of the block")
+
+    def _named(self, s: Sync) -> bool:
+        c = self.s.cluster
+        if s.id == 0:  # the barrier of the block is this one
+            return self._meets(s, c.in_block[self.s.rank], s.threads, "barrier 0")
+        meeting = c.named.setdefault((self.s.rank, s.id), Meeting(s.threads))
+        return self._meets(s, meeting, s.threads, f"barrier {s.id}")
+
+    def _meets(self, s: Sync, meeting: Meeting, threads: int, what: str) -> bool:
+        """A barrier of so many threads of a block: there, and for those that do not only arrive, past it."""
+        m = self.s
+        if m.token < 0:
+            self._whole(what)
+            if meeting.here and meeting.size != threads:
+                m.wrong("phase", f"{what} takes {meeting.size} threads and {threads} at once")
+            meeting.size = threads
+            if meeting.here + m.nt > threads and m.warps > 1:
+                m.split(np.arange(m.warps))
+                return False
+            if meeting.here + m.nt > threads:
+                m.wrong("phase", f"{what} of {threads} threads is reached by more")
+            if not meeting.warps.isdisjoint(range(*m.span)):
+                m.wrong("phase", f"{what} is reached by a warp twice before all have reached it once")
+            m.token = meeting.turn
+            meeting.warps.update(range(*m.span))
             self._join(meeting, not s.relaxed)
-        return self._over(meeting, self.s.token, "a barrier of the block")
+        return self._next() if s.part == "arrive" else self._over(meeting, m.token, what)
 
     def _cluster(self, s: Sync) -> bool:
         m, meeting = self.s, self.s.cluster.everyone
         first = m.rank * m.cluster.warps
-        mine = m.cluster.met[first + m.span[0] : first + m.span[1]]
+        mine = slice(first + m.span[0], first + m.span[1])
+        turns, came = m.cluster.met[mine], m.cluster.came[mine]
         if s.part != "wait" and m.token < 0:
             self._whole("a barrier of the cluster")
-            m.token = meeting.turn
-            mine[:] = meeting.turn
+            self._half(came, "arrives at the cluster's barrier again, and has not waited there")
+            m.token, turns[:], came[:] = meeting.turn, meeting.turn, True
             self._join(meeting, not s.relaxed)
         if s.part == "arrive":
             return self._next()
-        return self._over(meeting, int(mine.max()), "a barrier of the cluster")
+        self._half(~came, "waits at the cluster's barrier, and has not arrived there")
+        if not self._over(meeting, int(turns.max()), "a barrier of the cluster"):
+            return False
+        came[:] = False
+        return True
 
-    def _named(self, s: Sync) -> bool:
-        m = self.s
-        meeting = m.cluster.named.setdefault((m.rank, s.id), Meeting(s.threads))
-        if m.token < 0:
-            self._whole(f"barrier {s.id}")
-            if meeting.here and meeting.size != s.threads:
-                m.wrong("phase", f"barrier {s.id} takes {meeting.size} threads and {s.threads} at once")
-            meeting.size = s.threads
-            if meeting.here + m.nt > s.threads and m.warps > 1:
-                m.split(np.arange(m.warps))
-                return False
-            if meeting.here + m.nt > s.threads:
-                m.wrong("phase", f"barrier {s.id} of {s.threads} threads is reached by more")
-            if not meeting.warps.isdisjoint(range(*m.span)):
-                m.wrong("phase", f"barrier {s.id} is reached by a warp twice before all have reached it once")
-            m.token = meeting.turn
-            meeting.warps.update(range(*m.span))
-            self._join(meeting)
-        return self._next() if s.part == "arrive" else self._over(meeting, m.token, f"barrier {s.id}")
+    def _half(self, warps: Any, what: str) -> None:
+        """Each warp arrives once, then waits once, and so on."""
+        if warps.any():
+            warp = int(np.argmax(warps))
+            self.s.wrong("phase", f"warp {self.s.span[0] + warp} {what}", 32 * warp)
 
     # -- warpgroups -------------------------------------------------------------------------------------------------
     def _warpgroup(self, s: Call) -> bool:

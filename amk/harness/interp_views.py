@@ -35,6 +35,8 @@ class StrandMemory(Memory):
         if bad.any():
             value = int(np.broadcast_to(rank, len(lanes.b))[int(np.argmax(bad))])
             self.m.fail("bounds", f"{ref}: the cluster has no block of rank {value}", lanes, int(np.argmax(bad)))
+        elif self.where is not None and self.cluster.clocks is not None:
+            self.cluster.clocks.exit.touches(self.strand, np.asarray(rank), lanes.gid)
         at = p.key[0] + rank * self.extents[b.name]
         return Place(b.name, self.cluster.shared[b.name].reshape(-1), (at,), at.reshape(-1), width, lanes)
 
@@ -70,7 +72,8 @@ class StrandRegisters(Registers):
         self.strand = strand
 
     def _key(self, name: str, index: tuple[Any, ...]) -> Any:
+        key = super()._key(name, index)
         clocks = self.strand.cluster.clocks
         if clocks is not None:
-            clocks.files.touch(self.strand, name)
-        return super()._key(name, index)
+            clocks.files.touch(self.strand, name, index)
+        return key

@@ -114,8 +114,6 @@ def _clusters(program: Program, chosen: list[Block]) -> None:
     from amk.harness.interp_schedule import run_cluster
 
     size, (gx, gy, _) = program.kernel.cluster, program.grid
-    if gx % size:
-        raise ArgumentError(f"{gx} blocks are no multiple of the cluster of {size}", hint="give other sizes")
     for x, y, z in dict.fromkeys((x - x % size, y, z) for x, y, z in chosen):
         run_cluster(program, [(x + i, y, z) for i in range(size)], x + gx * (y + gy * z))
 
@@ -144,6 +142,10 @@ def _program(
     budget: int | None,
 ) -> Program:
     scalars = {p.name: _scalar(p, args) for p in kernel.scalars}
+    grid = grid_of(kernel, scalars)
+    if grid[0] % kernel.cluster:
+        text = f"{grid[0]} blocks are no multiple of the cluster of {kernel.cluster}"
+        raise ArgumentError(text, hint="give other sizes")
     arrays = {p.name: _array(p, args, scalars) for p in kernel.tensors}
     strides = {p.name: strides_of(kernel, p, scalars) for p in kernel.tensors}
     if detect:
@@ -153,7 +155,7 @@ def _program(
         tensors.counts = {
             p.name: np.zeros(arrays[p.name].size, np.int64) for p in kernel.tensors if p.access == "write"
         }
-    return Program(kernel, detect, grid_of(kernel, scalars), scalars, tensors, budget, seed)
+    return Program(kernel, detect, grid, scalars, tensors, budget, seed)
 
 
 def _exact_strides(kernel: KernelDescriptor, scalars: Mapping[str, Any]) -> None:
@@ -296,7 +298,8 @@ def _first(kernel: KernelDescriptor, sizes: dict[str, Any], fault: Fault, family
             sides = [sorted({0, b, n - 1}) for b, n in zip(fault.block[:axis], grid, strict=False)]
             sides += [[middle], *([b] for b in fault.block[axis + 1 :])]
             found = _fault(kernel, sizes, [(x, y, z) for z, y, x in itertools.product(*reversed(sides))], family)
-            if found is None:
+            # A block runs with its cluster: what is found may be in a later block than those that were asked for.
+            if found is None or found.block is None or found.block[axis] >= fault.block[axis]:
                 low = middle + 1
             else:
                 fault = found

@@ -39,6 +39,12 @@ class Signal(NamedTuple):
         first = (self.active & -self.active).bit_length() - 1
         return f"thread {first}"
 
+    @property
+    def warp(self) -> int:
+        """The threads of the first one's warp."""
+        first = (self.active & -self.active).bit_length() - 1
+        return 0xFFFFFFFF << first // 32 * 32
+
 
 class _Seen(NamedTuple):
     """A wait that has passed."""
@@ -84,19 +90,24 @@ class Phases:
             return
         if self.phase and s.strand.phase(s.active, self.index):
             return
-        known = s.strand.index == first.strand.index and not s.active & ~first.active
-        known = known or bool(s.strand.knows(s.active, first.strand.index, self.since))
-        known = known or (self.fenced and s.strand.has_seen(s.active, first.strand.index, self.since))
-        known = known or bool(first.strand is s.strand and s.strand.synced(self.since) & s.active == s.active)
-        if not known or (fence and not self.fenced):
-            why = (
-                "before it knows that it is initialised" if not known else 'before a fence ("mbarrier_init") made it so'
-            )
+        unaware = self._unaware(s, first)
+        if unaware or (fence and not self.fenced):
+            s = s._replace(active=unaware or s.active)
+            why = "before it knows that it is initialised" if unaware else 'before a fence ("mbarrier_init") made it so'
             related = (Second(first.pointer, "the initialisation"),)
             hint = (
                 'let the initialising thread fence ("mbarrier_init"), and everyone pass a barrier, before the first use'
             )
             yield s.fault("AMK310", f"{s.who} uses {self.what} {why} for it", hint, related)
+
+    def _unaware(self, s: Signal, first: Signal) -> int:
+        """The active threads that need not know of the initialisation; a warp barrier tells its own warp of it."""
+        if s.strand.knows(s.active, first.strand.index, self.since):
+            return 0
+        if self.fenced and s.strand.has_seen(s.active, first.strand.index, self.since):
+            return 0
+        own = first.active | s.strand.synced(self.since) & first.warp if first.strand is s.strand else 0
+        return s.active & ~own
 
     # -- arrivals ---------------------------------------------------------------------------------------------------
     def arrive(self, s: Signal, count: int, expected: int, know: Know) -> Iterator[Fault]:

@@ -182,6 +182,9 @@ class Steps:
         for (slot, parity), threads in self._classes((s.barrier.index[0], s.parity), active, s):
             signal = self.signal(s, threads)
             b = self._phases(s, s.barrier.buffer, slot, self.strand.rank, signal)
+            if parity not in (0, 1):
+                message = f"{signal.who} waits for parity {parity} of {b.what}, and a phase has parity 0 or 1"
+                raise Stop(signal.fault("AMK310", message, "carry the parity as p ^ 1, not as a count"))
             while not b.passes(parity):
                 self.until(s, threads, f"phase {b.phase} of {b.what}: {b.missing()}")
                 yield

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from amk.dsl.builder import KernelBuilder
+from amk.dsl.expr import eq
 from amk.dsl.kernel import KernelDescriptor
 from amk.harness.check import check
 from amk.harness.interpret import Fault, arguments, confirm, run
@@ -75,3 +77,25 @@ def test_what_the_engine_finds_is_shown(name):
     kernel = make(spoils.wgmma_gemm(spoils.SMALL[1]))
     fault = spoils.faults(kernel)[0]
     assert confirm(kernel, fault.counterexample, fault.code), (fault.code, fault.message)
+
+
+def counted(parity):
+    """Four phases that all threads wait for; `parity` of the step."""
+    k = KernelBuilder("counted", target="sm_90a", threads=64)
+    bar = k.barrier("tick", count=64)
+    with k.when(eq(k.t, 0)):
+        k.call("mbarrier.init", {"bar": bar[0]})
+    k.sync()
+    with k.loop("i", 0, 4) as i:
+        k.arrive(bar[0])
+        k.wait_phase(bar[0], parity(i.var))
+    return k.finish(grid=(1,))
+
+
+def test_a_parity_that_is_none():
+    """A wait for parity 2 went on at once in the engine, and nobody can say what it does on a device."""
+    right, wrong = counted(lambda i: i % 2), counted(lambda i: i)
+    assert check(right).ok
+    run(right, {}, detect=True)
+    found = [d for d in check(wrong).errors if d.code == "AMK310"]
+    assert found and "parity 2" in found[0].message and found[0].confirmed

@@ -170,3 +170,26 @@ def test_a_warp_matrix_needs_a_whole_warp():
     with pytest.raises(Fault) as e:
         run(kernel, arguments(kernel, {}), detect=True)
     assert e.value.kind == "divergence"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_fragments_in_rows_of_arrays(mode):
+    """The registers of an instruction may be any row of an array of several dimensions."""
+    k = KernelBuilder("rows", target="sm_80", threads=64)
+    z = k.tensor("z", "f32", (2, 64, 4), access="write")
+    s, f = k.shared("s", "u32", (2, 32, 4)), k.registers("f", "u32", (3, 4))
+    acc = k.registers("acc", "f32", (2, 4))
+    with k.loop("c", 0, 4, unroll="full") as c:
+        k.store(s[k.t // 32, k.t % 32, c.var], 0x3F803F80)
+        k.store(f[2, c.var], 0x40004000)
+        with k.loop("h", 0, 2, unroll="full") as h:
+            k.store(acc[h.var, c.var], apply("f32", h.var))
+    k.sync("warp")
+    k.call("ldmatrix.x4", {"dst": f[1, 0], "src": s[k.t // 32, k.t % 32, 0]})
+    k.call("mma.m16n8k16.bf16", {"acc": acc[1, 0], "a": f[1, 0], "b": f[2, 1]})
+    with k.loop("o", 0, 4, unroll="full") as o, k.loop("g", 0, 2, unroll="full") as g:
+        k.store(z[g.var, k.t, o.var], acc[g.var, o.var])
+    kernel = k.finish(grid=(1,))
+    a = arguments(kernel, {})
+    run(kernel, a, **mode)
+    assert (a["z"][0] == 0).all() and (a["z"][1] == 1 + 16 * 2).all()

@@ -7,6 +7,7 @@ import pytest
 
 from amk.dsl.builder import KernelBuilder
 from amk.dsl.expr import apply, eq, ne
+from amk.errors import ArgumentError
 from amk.harness.interpret import Fault, arguments, estimate_lane_ops, run
 
 MODES = [{}, {"detect": True}, {"seed": 1}, {"seed": 2, "detect": True}]
@@ -189,3 +190,24 @@ def test_a_deadlock_names_who_waits_for_what():
 def test_the_work_of_roles_is_estimated():
     few, many = (estimate_lane_ops(handover(), {}) for _ in range(2))
     assert few == many > 96 * 5
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("together", [False, True])
+def test_ranks_of_blocks_in_a_cluster(mode, together):
+    """A block knows its rank whether or not the blocks of its cluster ever meet."""
+    k = KernelBuilder("ranks", target="sm_90a", threads=32, cluster=2)
+    z = k.tensor("z", "i32", (6, 32), access="write")
+    if together:
+        k.sync("cluster")
+    k.store(z[k.bx, k.t], k.rank * 100 + k.bx)
+    assert ran(k.finish(grid=(6,)), mode)["z"][:, 0].tolist() == [0, 101, 2, 103, 4, 105]
+
+
+def test_a_grid_that_is_no_whole_number_of_clusters():
+    k = KernelBuilder("ranks", target="sm_90a", threads=32, cluster=2)
+    z = k.tensor("z", "i32", (3,), access="write")
+    k.store(z[k.bx], k.rank)
+    kernel = k.finish(grid=(3,))
+    with pytest.raises(ArgumentError, match="no multiple of the cluster"):
+        run(kernel, arguments(kernel, {}))
