@@ -98,7 +98,7 @@ def main() -> None:
         found = joined(text)
         show(found)
         if args.out:
-            args.out.write_text(written(found, facts))
+            args.out.write_text(written(found, facts), "utf-8")
 
 
 # ------------------------------------------------------------------------------------------------------------- predict
@@ -323,14 +323,16 @@ def show(found: dict[str, Rows]) -> None:
 
 def written(found: dict[str, Rows], facts: dict[str, Any]) -> str:
     """The results file: facts, then a row a line. Variants that predict the same of a kernel share their rows."""
-    head: dict[str, Any] = {"command": "python " + " ".join(sys.argv), "commit": commit(), **facts, "within": NEAR}
+    command = ["python", "benchmarks/bank_conflicts.py", *("…" if Path(x).is_absolute() else x for x in sys.argv[1:])]
+    head: dict[str, Any] = {"command": " ".join(command), "commit": commit(), **facts, "within": NEAR}
     head["variants"] = {v: dict(zip(("near", "kernels"), judged(rows), strict=True)) for v, rows in found.items()}
     said: dict[str, list[str]] = {}
     for variant, rows in found.items():
         for r in rows:
             said.setdefault(json.dumps(r), []).append(variant)
     lines = [json.dumps({**json.loads(r), "variants": v}) if len(v) < len(found) else r for r, v in said.items()]
-    return json.dumps(head, indent=1)[:-2] + ',\n "rows": [\n  ' + ",\n  ".join(sorted(lines)) + "\n ]\n}\n"
+    facts_text = json.dumps(head, indent=1, ensure_ascii=False)[:-2]
+    return facts_text + ',\n "rows": [\n  ' + ",\n  ".join(sorted(lines)) + "\n ]\n}\n"
 
 
 def commit() -> str:

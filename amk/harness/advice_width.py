@@ -9,7 +9,7 @@ from itertools import groupby
 from math import gcd
 from typing import TYPE_CHECKING, Any
 
-from amk.dsl.expr import Const, Elem, Expr, Var, names
+from amk.dsl.expr import Const, Elem, Expr, Var, has_elements, names
 from amk.dsl.kernel import children
 from amk.dsl.layout import Swizzle
 from amk.dsl.layout import strides as strides_of
@@ -62,6 +62,8 @@ def _in_loop(
         return 1
     loop = loops[-1]
     lo, hi, step = (p.inline(e) for e in (loop.lo, loop.hi, loop.step))
+    if any(map(has_elements, index)):
+        return 1  # an index that may change on the way
     if lo != Const(0) or step != Const(1) or not isinstance(hi, Const) or any(loop.var in names(c) for c in conds):
         return 1
     form = linear(index[-1])
@@ -82,17 +84,21 @@ def side_by_side(p: Program, body: tuple[Statement, ...]) -> Iterator[list[Any]]
 
 
 def _kind(p: Program, s: Statement) -> tuple[Any, ...] | None:
-    """What must be alike: the arrays, all indices but the last, and the condition; None of what moves nothing alone."""
+    """What must be alike: the arrays, all indices but the last, and the condition.
+
+    None of what moves no single element, and where an index or condition reads a register: the statement before may
+    have changed it.
+    """
     if s.kind == "load" and s.width == 1 and p.kernel.space(s.src) != "register":
-        return ("r", *_head(p, s.src), *_head(p, s.dst), s.when, s.other, s.peer)
-    if s.kind == "store" and len(s.values) == 1 and p.kernel.space(s.dst) != "register":
-        return ("w", *_head(p, s.dst), s.peer)
-    return None
-
-
-def _head(p: Program, ref: Elem) -> tuple[Any, ...]:
-    r = p.kernel.resolve(ref)
-    return r.buffer, r.index[:-1]
+        terms = [e for e in (s.when, s.other, s.peer) if e is not None]
+    elif s.kind == "store" and len(s.values) == 1 and p.kernel.space(s.dst) != "register":
+        terms = [s.peer] if s.peer is not None else []
+    else:
+        return None
+    found = [p.kernel.resolve(r) for r in _both(s)]
+    if any(map(has_elements, (*(e for r in found for e in r.index), *terms))):
+        return None
+    return (s.kind, *((r.buffer, r.index[:-1]) for r in found), *terms)
 
 
 def _ref(s: Any) -> Elem:

@@ -16,6 +16,7 @@ from amk.harness.advice_device import limiter, waves
 from amk.harness.advice_shared import bank_conflicts, unused_padding
 from amk.harness.advice_width import widths
 from amk.harness.context import Context
+from amk.harness.mend import mend
 from amk.harness.rule import Rule
 
 T = KernelBuilder.t
@@ -188,7 +189,7 @@ def test_a_pitch_decides_which_vector_fits(pitch: int, multiple: int, width: int
 
 def _statements(
     offsets: tuple[int, ...], registers: tuple[int, ...] = (0, 1, 2, 3), *, align: int = 16, shared: bool = False,
-    layout: Layout | None = None, store: bool = False, guarded: bool = False, dtype: str = "f32",
+    layout: Layout | None = None, store: bool = False, guarded: bool = False, dtype: str = "f32", step: int = 8,
 ) -> KernelDescriptor:  # fmt: skip
     """Single elements of a row, one statement after the other."""
     k = KernelBuilder("statements", target="sm_80", threads=32)
@@ -199,9 +200,9 @@ def _statements(
     a = k.registers("a", dtype, (8,))
     for n, r in zip(offsets, registers, strict=True):
         if store:
-            k.store(x[1, k.t * 8 + n], a[r])
+            k.store(x[1, k.t * step + n], a[r])
         else:
-            k.load(a[r], x[1, k.t * 8 + n], **({"when": k.t < n + 1, "other": 0.0} if guarded else {}))
+            k.load(a[r], x[1, k.t * step + n], **({"when": k.t < n + 1, "other": 0.0} if guarded else {}))
     return k.finish(grid=(1,))
 
 
@@ -232,6 +233,28 @@ def test_statements_that_a_vector_would_do(kernel: KernelDescriptor, found: list
     assert got == found
     whole = [p for p, n in found if n == 4]
     assert not whole or not list(sectors(context(kernel))), "said better by AMK505"
+
+
+def test_an_index_that_a_load_before_may_have_changed_is_left_alone() -> None:
+    k = KernelBuilder("chased", target="sm_80", threads=32)
+    x, a = k.tensor("x", "i32", (64,), align=16), k.registers("a", "i32", (4,))
+    for i in range(4):
+        k.load(a[i], x[a[0] * 4 + i])
+    with k.loop("j", 0, 4) as j:
+        k.load(a[j.var], x[a[1] * 4 + j.var])
+    assert not list(widths(context(k.finish(grid=(1,)))))
+
+
+@pytest.mark.parametrize("store", [False, True])
+def test_statements_in_a_row_are_mended_to_a_vector(store: bool) -> None:
+    registers = (2, 0, 5, 1) if store else (0, 1, 2, 3)
+    done = mend(_statements((0, 1, 2, 3), registers, store=store, step=4).to_json())
+    (made,) = KernelDescriptor.from_json(done.text).body
+    assert [r.finding.code for r in done.repairs] == ["AMK505"] and done.reports[0].warnings == ()
+    if made.kind == "store":
+        assert [str(e) for e in made.values] == [f"a[{i}]" for i in registers]
+    else:
+        assert made.kind == "load" and made.width == 4 and str(made.dst) == "a[0]"
 
 
 @pytest.mark.parametrize(("layout", "width"), [(None, 4), (Padded(pad=4), 4), (Padded(pad=2), 2), (Padded(pad=1), 0)])

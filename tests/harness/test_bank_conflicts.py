@@ -192,7 +192,8 @@ def test_a_measurement_becomes_a_result(
     found, said = json.loads(out.read_text()), capsys.readouterr()
     assert found["variants"][APART] == {"near": len(PROBES), "kernels": len(PROBES)}
     assert found["variants"][DEFAULT]["near"] < len(PROBES) and found["commit"] == "1234567"
-    assert found["ncu"] == "Version 2025.3" and found["seconds"] > 0 and "b.py --measure" in found["command"]
+    assert found["ncu"] == "Version 2025.3" and found["seconds"] > 0
+    assert found["command"] == "python benchmarks/bank_conflicts.py --measure … --ncu … --out …"
     assert "this ncu has no smsp__inst_executed_op_ldsm.sum" in said.err and f"{APART}: {len(PROBES)} of" in said.out
     assert "smsp__inst_executed_op_ldsm.sum" not in found["metrics"]
     assert len(found["rows"]) > 3 * len(PROBES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from amk.dsl.builder import KernelBuilder
 from amk.dsl.expr import Elem, Var, names, subst, subterms
@@ -14,6 +15,9 @@ from amk.harness.coverage import linear
 from amk.harness.diagnostics import Diagnostic, Fix
 from amk.harness.findings import findings
 from amk.harness.rule import Rule
+
+if TYPE_CHECKING:
+    from amk.dsl.patch import Edit
 
 __all__ = ["AMK505"]
 
@@ -27,7 +31,7 @@ class AMK505(Rule):
             other, to registers in the same order; base, pitches and all other terms are multiples of the width.
     Bad:    a loop over `x[t * 4 + j]` for 4 values of j.
     Good:   one load of width 4.
-    Fix:    A loop that does nothing else takes steps of the width.
+    Fix:    A loop that does nothing else takes steps of the width; statements in a row become one.
     Source: CUDA C++ Best Practices Guide, vectorised memory access.
     """
 
@@ -39,10 +43,14 @@ class AMK505(Rule):
         yield from findings(self, k, widths(k))
 
     def fixes(self, k: Context, d: Diagnostic) -> Iterator[Fix]:
-        """The loop in steps of the width, where the access is all that it does."""
+        """The loop in steps of the width, where the access is all that it does; or one statement for several."""
         from amk.dsl.patch import Edit
         from amk.harness.repair import set_field
 
+        run = next((r for r in k.side_by_side if k.program.pointers[id(r[0])] == d.pointer), None)
+        if run is not None:
+            yield Fix(f"move {len(run)} elements at once", tuple(_joined(d.pointer, run)), safe=True)
+            return
         loop, n = d.pointer.rpartition("/body/")[0], d.counterexample.get("width", 1)
         s, around = k.statements.get(d.pointer), k.statements.get(loop)
         if s is None or around is None or around.kind != "for" or len(around.body) != 1 or not _in_a_row(s, around.var):
@@ -73,6 +81,19 @@ def _kernel(width: int) -> KernelDescriptor:
         with k.loop("j", 0, 4, unroll="full") as j:
             k.load(a[j.var], x[k.t * 4 + j.var])
     return k.finish(grid=(1,))
+
+
+def _joined(pointer: str, run: list[Any]) -> Iterator[Edit]:
+    """The first statement for all of them, and the others taken away."""
+    from amk.dsl.patch import Edit
+    from amk.harness.repair import set_field, sibling
+
+    if run[0].kind == "load":
+        yield from set_field(f"{pointer}/width", len(run))
+    else:
+        yield Edit("replace", f"{pointer}/values", [str(s.values[0]) for s in run])
+    body, first = sibling(pointer)
+    yield from (Edit("remove", f"{body}/{first + i}") for i in range(len(run) - 1, 0, -1))
 
 
 def _in_a_row(s: Statement, var: str) -> bool:
