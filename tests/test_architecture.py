@@ -72,12 +72,13 @@ def test_imports_point_one_way(package):
 
 
 # What the interpreter may use beside its own files: the IR, the rows' NumPy meanings, the errors. `evaluate` (a term of
-# sizes as a function) and `infer` (the type of a term) belong to the IR; tests/dsl holds them against the tree.
+# sizes as a function), `infer` (the type of a term) and `flags` (which statements speak to other blocks) belong to the
+# IR; tests/dsl holds them against the tree.
 SHARED = {
     "amk.errors",
     *(
         f"amk.dsl.{m}"
-        for m in ["evaluate", "expr", "infer", "instructions", "kernel", "layout", "nodes", "target", "types"]
+        for m in ["evaluate", "expr", "flags", "infer", "instructions", "kernel", "layout", "nodes", "target", "types"]
     ),
 }
 

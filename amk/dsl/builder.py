@@ -46,7 +46,7 @@ from amk.dsl.nodes import (
     TensorMap,
     Wait,
 )  # fmt: skip
-from amk.dsl.types import Access, Queue, Scope
+from amk.dsl.types import Access, Dispatch, Queue, Scope
 from amk.errors import DescriptorError
 
 __all__ = ["Handle", "KernelBuilder", "Loop"]
@@ -71,6 +71,7 @@ class Loop:
 
     def __init__(self, var: Expr, carried: dict[str, Expr]) -> None:
         self.var, self.carried, self.nexts = var, carried, {**carried}
+        self.exit: Expr | None = None
 
     def __getattr__(self, name: str) -> Expr:
         try:
@@ -86,6 +87,10 @@ class Loop:
             raise DescriptorError(f"the loop carries no {sorted(unknown)[0]!r}")
         self.nexts.update({k: as_expr(v) for k, v in values.items()})
 
+    def until(self, cond: ExprLike) -> None:
+        """The threads for which the condition holds at the end of a round leave the loop after it."""
+        self.exit = as_expr(cond)
+
 
 class KernelBuilder:
     """Collects declarations and statements; `finish` makes the frozen descriptor."""
@@ -95,9 +100,11 @@ class KernelBuilder:
     rank = Var("rank")
 
     def __init__(
-        self, name: str, *, target: str, threads: int, cluster: int = 1, min_blocks: int = 1, spill_bytes: int = 0
-    ) -> None:
+        self, name: str, *, target: str, threads: int, cluster: int = 1, min_blocks: int = 1, spill_bytes: int = 0,
+        dispatch: Dispatch = "any",
+    ) -> None:  # fmt: skip
         self.name, self.target, self.threads, self.cluster = name, target, threads, cluster
+        self.dispatch = dispatch
         self.min_blocks, self.spill_bytes = min_blocks, spill_bytes
         self._params: list[Param] = []
         self._maps: list[TensorMap] = []
@@ -182,18 +189,24 @@ class KernelBuilder:
 
     def load(
         self, dst: Elem, src: Elem, *, width: int = 1, when: ExprLike | None = None, other: ExprLike | None = None,
-        peer: ExprLike | None = None,
+        peer: ExprLike | None = None, order: Literal["weak", "acquire"] = "weak",
     ) -> None:  # fmt: skip
         """Registers := memory; `peer` is the rank of the block whose shared memory it is."""
-        self._add(Load, dst=dst, src=src, width=width, when=when, other=other, peer=peer)
+        self._add(Load, dst=dst, src=src, width=width, when=when, other=other, peer=peer, order=order)
 
-    def store(self, dst: Elem, *values: ExprLike, peer: ExprLike | None = None) -> None:
+    def store(
+        self, dst: Elem, *values: ExprLike, peer: ExprLike | None = None, order: Literal["weak", "release"] = "weak"
+    ) -> None:
         """Memory or a register := values; `peer` is the rank of the block whose shared memory it is."""
-        self._add(Store, dst=dst, values=tuple(map(as_expr, values)), peer=peer)
+        self._add(Store, dst=dst, values=tuple(map(as_expr, values)), peer=peer, order=order)
 
-    def atomic(self, op: Literal["add", "min", "max"], dst: Elem, value: ExprLike) -> None:
-        """A relaxed atomic update."""
-        self._add(Atomic, op=op, dst=dst, value=as_expr(value))
+    def atomic(
+        self, op: Literal["add", "min", "max"], dst: Elem, value: ExprLike, *, old: Elem | None = None,
+        order: Literal["relaxed", "acquire", "release", "acq_rel"] = "relaxed",
+        scope: Literal["block", "device"] = "device",
+    ) -> None:  # fmt: skip
+        """An atomic update; the register `old` gets the value from before."""
+        self._add(Atomic, op=op, dst=dst, value=as_expr(value), old=old, order=order, scope=scope)
 
     def call(self, row: str, refs: dict[str, Elem], **args: ExprLike) -> None:
         """One instruction of the table."""
@@ -226,6 +239,10 @@ class KernelBuilder:
     def wait_phase(self, barrier: Elem, parity: ExprLike) -> None:
         """Waits until the phase of this parity of an mbarrier is over."""
         self._add(Wait, barrier=barrier, parity=as_expr(parity))
+
+    def wait_flag(self, flag: Elem, value: ExprLike) -> None:
+        """Waits until a flag of the workspace has at least a value; what was released with it is seen after it."""
+        self._add(Wait, flag=flag, value=as_expr(value))
 
     def assume(self, fact: ExprLike) -> None:
         """A fact about the input that the launcher checks."""
@@ -265,7 +282,8 @@ class KernelBuilder:
     ) -> Iterator[Loop]:  # fmt: skip
         """`for var in range(lo, hi, step)`; keyword arguments are carried values: `s=0`, or `s=(0.0, "f32")`.
 
-        The first is the initial value, an i32 unless the second says otherwise.
+        The first is the initial value, an i32 unless the second says otherwise. `loop.until(condition)` inside
+        lets a thread leave after the round in which the condition holds.
         """
         at, v = _place(), self._fresh(var)
         renamed = {name: self._fresh(name) for name in carry}
@@ -284,6 +302,7 @@ class KernelBuilder:
             step=as_expr(step),
             unroll=unroll,
             carry=carried,
+            until=loop.exit,
             body=body,
             at=at,
         )
@@ -314,7 +333,8 @@ class KernelBuilder:
         """The frozen descriptor."""
         made: KernelDescriptor = _make(
             KernelDescriptor, name=self.name, target=self.target, threads=self.threads, cluster=self.cluster,
-            min_blocks=self.min_blocks, spill_bytes=self.spill_bytes, grid=tuple(map(as_expr, grid)),
+            dispatch=self.dispatch, min_blocks=self.min_blocks, spill_bytes=self.spill_bytes,
+            grid=tuple(map(as_expr, grid)),
             params=tuple(self._params), maps=tuple(self._maps), buffers=tuple(self._buffers),
             barriers=tuple(self._barriers), body=tuple(self._stack[0]), origin=origin,
             suppress=self._suppressions(),

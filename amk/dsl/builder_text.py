@@ -58,7 +58,12 @@ class _Printer:
 
     def program(self) -> str:
         d = self.kernel
-        limits = {"cluster": (d.cluster, 1), "min_blocks": (d.min_blocks, 1), "spill_bytes": (d.spill_bytes, 0)}
+        limits: dict[str, Any] = {
+            "cluster": (d.cluster, 1),
+            "dispatch": (d.dispatch, "any"),
+            "min_blocks": (d.min_blocks, 1),
+            "spill_bytes": (d.spill_bytes, 0),
+        }
         named = {"target": _text(d.target), "threads": d.threads, **_changed(limits)}
         self.add(f"k = {self.made('KernelBuilder', '__init__', _text(d.name), **named)}")
         self.declare()
@@ -196,6 +201,9 @@ class _Printer:
         if s.barrier is not None:
             self.does("wait_phase", self.term(s.barrier), self.term(s.parity))
             return
+        if s.flag is not None:
+            self.does("wait_flag", self.term(s.flag), self.term(s.value))
+            return
         queue = () if s.queue == "cp_async" else (_text(s.queue),)
         self.does("wait", *queue, **self.extra(s, "queue"))
 
@@ -206,8 +214,6 @@ class _Printer:
         self.block(self.made("k.when", "when", self.term(s.cond)), s.body)
 
     def do_for(self, s: Any) -> None:
-        if s.until is not None:
-            raise Unprintable("a loop with until")
         bounds = [self.term(s.lo), self.term(s.hi), *([] if s.step == Const(1) else [self.term(s.step)])]
         started = {c.name: self.term(c.init) for c in s.carry}
         carried = {
@@ -220,6 +226,8 @@ class _Printer:
         nexts = {c.name: self.term(c.next) for c in s.carry if c.next != Var(c.name)}
         if nexts:
             self.add(f"    {loop}.next({_call(**nexts)})")
+        if s.until is not None:
+            self.add(f"    {loop}.until({self.term(s.until)})")
 
     def do_team(self, s: Any) -> None:
         self.add(f"with {self.made('k.team', 'team')}:")

@@ -58,6 +58,8 @@ def _sync(s: Sync) -> str:
 
 
 def _wait(s: Wait) -> str:
+    if s.flag is not None:
+        return f"wait until {s.flag} >= {s.value}"
     if not s.queue:
         return f"wait on {s.barrier} for parity {s.parity}"
     return f"wait until {s.pending} {s.queue} groups are {'unread' if s.read else 'pending'}"

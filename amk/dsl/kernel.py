@@ -17,17 +17,19 @@ from amk.dsl.fields import Code, Ex, Name, Pointer, Reason, whole
 from amk.dsl.layout import extent, offset
 from amk.dsl.model import Field, Model
 from amk.dsl.nodes import Barrier, Buffer, Node, Param, Statement, Stmt, TensorMap
-from amk.dsl.types import nbytes
+from amk.dsl.types import Dispatch, nbytes
 from amk.errors import DescriptorError
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
 __all__ = [
-    "FORMAT", "Declaration", "KernelDescriptor", "Origin", "Suppression", "children", "expressions", "load", "walk",
+    "FORMAT", "TURN", "Declaration", "KernelDescriptor", "Origin", "Suppression", "children", "expressions", "load",
+    "walk",
 ]  # fmt: skip
 
 FORMAT = 1
+TURN = "turn_"  # of no declaration: names that end so are the printer's
 Declaration = Param | TensorMap | Buffer | Barrier
 Short = Annotated[str, Field(max_length=4096)]
 
@@ -54,13 +56,18 @@ class Suppression(Model):
 
 
 class KernelDescriptor(Node):
-    """A whole kernel: thread hierarchy, parameters, storage and body."""
+    """A whole kernel: thread hierarchy, parameters, storage and body.
+
+    `dispatch` is what blocks may rely on: nothing (`any`), that `bx` counts them in the order in which they started
+    (`in_order`), or that all of them run at once (`resident`, a cooperative launch).
+    """
 
     format: Literal[1] = 1
     name: Name
     target: Annotated[str, Field(max_length=32, pattern=r"^sm_\d{2,3}[af]?$")]
     threads: Annotated[int, whole(1, 1 << 20)]
     cluster: Annotated[int, whole(1, 16)] = 1
+    dispatch: Dispatch = "any"
     min_blocks: Annotated[int, whole(1, 32)] = 1
     spill_bytes: Annotated[int, whole(0, 1 << 16)] = 0
     grid: Annotated[tuple[Ex, ...], Field(min_length=1, max_length=3)]
@@ -152,6 +159,10 @@ class KernelDescriptor(Node):
             at = -(-at // 8) * 8
             out[m.name] = at
             at += 8 * m.slots
+        if self.dispatch == "in_order":  # where the block keeps its number
+            at = -(-at // 4) * 4
+            out[TURN] = at
+            at += 4
         return out, at
 
     def shared_byte(self, ref: Elem) -> Expr:
@@ -258,7 +269,7 @@ def expressions(s: Statement) -> Iterator[tuple[str, Expr]]:
 
 @lru_cache(maxsize=64)
 def _expression_fields(cls: type[Node]) -> tuple[str, ...]:
-    skip = {"kind", "name", "dtype", "body", "roles", "at", "width", "unroll", "scope", "queue", "row", "op"}
+    skip = {"kind", "name", "dtype", "body", "roles", "at", "width", "unroll", "scope", "queue", "row", "op", "order"}
     return tuple(n for n in cls.model_fields if n not in skip)
 
 

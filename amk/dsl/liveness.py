@@ -106,6 +106,11 @@ class _Walk:
         if s.kind == "atomic":
             self._read(s.value)
             self._operand(s.dst)
+            if s.old is not None:
+                self._use(s.old, write=True, load=True)
+        elif s.kind == "wait" and s.flag is not None and s.value is not None:
+            self._operand(s.flag)
+            self._read(s.value)
         elif isinstance(s, If):
             self._read(s.cond)
             if self.kept.inner:

@@ -97,7 +97,8 @@ class Load(Node):
     """Registers `dst` := `width` elements of global or shared `src` along the last dimension.
 
     Where `when` does not hold nothing is read and `other` is used. `peer` is the rank of the block of the cluster whose
-    shared memory is read.
+    shared memory is read. An `acquire` load is one of a flag of the device: what the thread that released the value
+    knew then is known after it.
     """
 
     kind: Literal["load"] = "load"
@@ -107,29 +108,38 @@ class Load(Node):
     when: Ex | None = None
     other: Ex | None = None
     peer: Ex | None = None
+    order: Literal["weak", "acquire"] = "weak"
     at: Place | None = None
 
 
 class Store(Node):
     """`dst` := the values, one an element along the last dimension (a register `dst` is an assignment).
 
-    `peer` is the rank of the block of the cluster whose shared memory is written.
+    `peer` is the rank of the block of the cluster whose shared memory is written. A `release` store sets a flag of the
+    device and hands over what its thread knows.
     """
 
     kind: Literal["store"] = "store"
     dst: Ref
     values: Annotated[tuple[Ex, ...], Field(min_length=1, max_length=16)]
     peer: Ex | None = None
+    order: Literal["weak", "release"] = "weak"
     at: Place | None = None
 
 
 class Atomic(Node):
-    """`dst` := op(dst, value), indivisibly and relaxed; the old value is not returned."""
+    """`dst` := op(dst, value), indivisibly; the register `old`, where there is one, gets the value from before.
+
+    `order` is what it hands over (release) and takes (acquire), `scope` the threads among which it is indivisible.
+    """
 
     kind: Literal["atomic"] = "atomic"
     op: Literal["add", "min", "max"]
     dst: Ref
     value: Ex
+    old: Ref | None = None
+    order: Literal["relaxed", "acquire", "release", "acq_rel"] = "relaxed"
+    scope: Literal["block", "device"] = "device"
     at: Place | None = None
 
 
@@ -153,7 +163,11 @@ class Carry(Node):
 
 
 class For(Node):
-    """`for var in range(lo, hi, step)`, `step` positive. `unroll` is a factor: 1 keeps the loop, "full" unrolls it."""
+    """`for var in range(lo, hi, step)`, `step` positive. `unroll` is a factor: 1 keeps the loop, "full" unrolls it.
+
+    A thread for which `until` holds at the end of a round leaves the loop; carried values have then moved on, and
+    `until` is about the values of the round itself.
+    """
 
     kind: Literal["for"] = "for"
     var: Name
@@ -238,7 +252,8 @@ class Arrive(Node):
 
 
 class Wait(Node):
-    """Until at most `pending` groups of a queue are unfinished, or an mbarrier's phase of this parity is over.
+    """Until at most `pending` groups of a queue are unfinished, an mbarrier's phase of this parity is over, or a flag
+    has at least a value (read with acquire).
 
     Of the bulk queue, `read` waits only until its sources in shared memory have been read.
     """
@@ -249,6 +264,8 @@ class Wait(Node):
     read: Flag = False
     barrier: Ref | None = None
     parity: Ex | None = None
+    flag: Ref | None = None
+    value: Ex | None = None
     at: Place | None = None
 
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-__all__ = ["DTYPES", "Access", "DType", "DTypeName", "Queue", "Scope", "Space", "nbytes"]
+__all__ = ["DTYPES", "ZEROED", "Access", "DType", "DTypeName", "Dispatch", "Queue", "Scope", "Space", "nbytes"]
 
 Space = Literal["global", "shared", "register"]
-Access = Literal["read", "write", "readwrite", "add"]  # add: atomically accumulated, zeroed by the launcher before
+# add: atomically accumulated, zeroed by the launcher before. workspace: what blocks tell each other; the launcher
+# brings it and zeroes it before each launch
+Access = Literal["read", "write", "readwrite", "add", "workspace"]
+ZEROED: tuple[Access, ...] = ("add", "workspace")  # by the launcher
+Dispatch = Literal["any", "in_order", "resident"]
 Scope = Literal["warp", "named", "block", "cluster"]
 Queue = Literal["cp_async", "bulk", "wgmma"]
 DTypeName = Literal["bool", "i32", "u32", "i64", "u64", "f32", "f64", "f16", "bf16", "i8", "u8"]

@@ -29,7 +29,7 @@ class Access(NamedTuple):
 
 
 def check_access(p: Prover, a: Access) -> None:
-    """Every claim of one operand. Bounds of shared memory are the ordering engine's."""
+    """Every claim of one operand. Bounds of shared memory are the ordering engine's, unless data decide."""
     d = p.context.kernel.declarations[a.full.buffer]
     if isinstance(d, Param):
         _bounds(p, a, "AMK201", d.shape or ())
@@ -37,6 +37,8 @@ def check_access(p: Prover, a: Access) -> None:
     elif isinstance(d, Buffer) and d.space == "register":
         _bounds(p, a, "AMK203", tuple(map(Const, d.shape)))
     elif isinstance(d, Buffer):
+        if p.context.follows_data(a.full):
+            _bounds(p, a, "AMK202", tuple(map(Const, d.shape)))
         _aligned_shared(p, a, d)
 
 

@@ -5,11 +5,11 @@ In: a Prover. Out: obligations and findings in it. Claims are stated under the c
 
 from __future__ import annotations
 
-from amk.dsl.expr import Const, Elem, Expr, apply, has_elements, integers, subterms
+from amk.dsl.expr import Const, Elem, Expr, Var, apply, has_elements, integers, subterms
 from amk.dsl.infer import infer
 from amk.dsl.instructions import ROWS, Operand
 from amk.dsl.kernel import children
-from amk.dsl.nodes import Buffer, Call, For, Let, Load, Param, Statement, Store, Team, TensorMap
+from amk.dsl.nodes import Buffer, Call, For, Let, Load, Param, Statement, Store, Team, TensorMap, Wait
 from amk.dsl.types import nbytes
 from amk.harness.access import Access, check_access, check_box, check_strides, check_tile
 from amk.harness.arithmetic import Arithmetic
@@ -48,6 +48,8 @@ class Walk:
             self.sums.value(s.value, at)
             self.elements(s.value, at)
             self.access(s.dst, 1, "update", at)
+            if s.old is not None:
+                self.access(s.old, 1, "fill", at)
         elif s.kind == "call":
             self.call(s, at)
         elif s.kind == "for":
@@ -63,6 +65,11 @@ class Walk:
             self.indices(s.barrier, at)
             self.sums.check(s.parity, at)
             self.elements(s.parity, at)
+        elif s.kind == "wait" and s.flag is not None and s.value is not None:
+            self.access(s.flag, 1, "wait", at)
+            self.sums.check(s.value, at)
+            self.elements(s.value, at)
+            self.earlier(s, at)
 
     # -- data -------------------------------------------------------------------------------------------------------
     def let(self, s: Let, at: str) -> None:
@@ -129,6 +136,17 @@ class Walk:
                 self.p.assume(apply("<", apply("%", "t", 32), o.lanes))
             n = elements(o, s, d.dtype)
             self.access(ref, n, f"{s.row} {o.role}", at, o.align if o.counted else max(o.align, n * nbytes(d.dtype)))
+
+    def earlier(self, s: Wait, at: str) -> None:
+        """A wait for the flag of an earlier block, where that is what shows that it ends."""
+        lower = self.p.context.messages.lower.get(at)
+        if lower is not None:
+            claim, message = (
+                f"{s.flag} is the flag of an earlier block",
+                f"{s.flag} may be the flag of a later block, or its own",
+            )
+            goal = minus(Var("bx"), self.p.inline(lower), 1)
+            self.p.require("AMK315", at, goal, claim, message, "wait for blocks below bx alone")
 
     def coordinates(self, ref: Elem, what: str, at: str) -> None:
         """Coordinates of a box are 32-bit integers; where the box lies does not matter."""
@@ -214,8 +232,8 @@ class Walk:
         after = enter_loop(self.p, s, lo, hi, step)
         self.body(s.body, at + "/body")
         self.p.snapshot.clear()
-        for c in s.carry:
-            self.sums.value(c.next, at)
-            self.elements(c.next, at)
+        for e in (*(c.next for c in s.carry), *(() if s.until is None else (s.until,))):
+            self.sums.value(e, at)
+            self.elements(e, at)
         self.p.back(mark)
         leave_loop(self.p, after)

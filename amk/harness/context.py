@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
+from amk.dsl.expr import Elem
 from amk.dsl.kernel import KernelDescriptor, walk
 from amk.dsl.nodes import Statement
 from amk.dsl.target import Target
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from amk.harness.bounds import BoundsResult
     from amk.harness.coverage import CoverageResult, Site
     from amk.harness.events import Program
+    from amk.harness.messages import Messages
     from amk.harness.order import OrderResult
 
 __all__ = ["Context", "ProverChoice"]
@@ -61,6 +63,22 @@ class Context:
         from amk.harness.events import Program
 
         return Program(self.kernel)
+
+    def follows_data(self, ref: Elem) -> bool:
+        """Whether an index of an operand depends on data."""
+        from amk.harness.faults import Unsupported
+
+        try:
+            return any(map(self.program.data, ref.index))
+        except Unsupported:  # then nothing is accepted
+            return False
+
+    @cached_property
+    def messages(self) -> Messages:
+        """What blocks tell each other by flags, and what that shows."""
+        from amk.harness.messages import messages
+
+        return messages(self)
 
     @cached_property
     def coverage(self) -> CoverageResult:

@@ -23,11 +23,11 @@ Source: `docs/soundness.md`, section on coverage.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from amk.dsl.expr import Apply, Const, Elem, Expr, apply
+from amk.dsl.expr import Apply, Const, Elem, Expr, apply, names
 from amk.dsl.instructions import ROWS
 from amk.dsl.nodes import Call, Param, Role, Statement, TensorMap
 from amk.harness.diagnostics import Obligation
@@ -38,7 +38,7 @@ from amk.harness.row_operands import elements
 if TYPE_CHECKING:
     from amk.harness.context import Context
 
-__all__ = ["CoverageResult", "Site", "cover", "global_sites", "role_conditions"]
+__all__ = ["CoverageResult", "Site", "cover", "global_sites", "own_read", "own_reads", "role_conditions"]
 
 MODES = {"read": "r", "write": "w", "update": "a"}
 
@@ -74,16 +74,35 @@ def cover(ctx: Context) -> CoverageResult:
     result = CoverageResult()
     try:
         p = ctx.program
-        sites = list(global_sites(p))
+        sites = list(_as_last(ctx, global_sites(p)))
     except Unsupported as e:
         result.faults.append(Fault("AMK008", e.pointer, f"outside what the coverage check decides: {e.message}"))
         return result
-    for tensor in ctx.kernel.tensors:
+    for tensor in (t for t in ctx.kernel.tensors if t.name not in ctx.messages.flags):
         mine = [s for s in sites if s.tensor == tensor.name]
         if tensor.access != "read" or any(s.mode != "r" for s in mine):
-            _tensor(p, tensor, mine, result)
+            _tensor(p, tensor, [s for s in mine if s.mode != "r" or tensor.name not in ctx.messages.read], result)
     ctx.obligations += result.obligations
     return result
+
+
+def _as_last(ctx: Context, sites: Iterable[Site]) -> Iterator[Site]:
+    """The sites, those of the block that counts last as those of the first one of the blocks that share the count.
+
+    Exactly one block comes last, and which one does not matter where nothing that it writes depends on that.
+    """
+    last = ctx.messages.last
+    for s in sites:
+        axes = frozenset(b for c in s.conds for b in last.get(c, ()))
+        if axes and s.mode != "r":
+            conds = tuple(x for c in s.conds for x in ([apply("==", b, 0) for b in last[c]] if c in last else [c]))
+            kept = frozenset().union(*(names(e) for e in (*s.index, *(c for c in s.conds if c not in last))))
+            if kept & axes:
+                raise Unsupported(
+                    f"what is written depends on {sorted(kept & axes)[0]}, which differs by who comes last", s.pointer
+                )
+            s = replace(s, conds=conds)
+        yield s
 
 
 def _tensor(p: Program, tensor: Param, sites: list[Site], result: CoverageResult) -> None:
@@ -136,10 +155,10 @@ def own_reads(sites: list[Site]) -> bool:
     writes = [s for s in sites if s.mode == "w"]
     if any(s.mode == "a" for s in sites):
         return not reads and not writes
-    return all(any(_same(r, w) for w in writes) for r in reads)
+    return all(any(own_read(r, w) for w in writes) for r in reads)
 
 
-def _same(r: Site, w: Site) -> bool:
+def own_read(r: Site, w: Site) -> bool:
     """Whether a read is made only by threads that write the same element themselves, one after the other."""
     return (
         not (r.later or w.later)

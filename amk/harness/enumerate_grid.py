@@ -204,6 +204,8 @@ class _Count:
     def _rounds(self, loop: For, env: Env, active: int, s: Site) -> Iterator[int]:
         """Runs `env` through the rounds of a loop, with what the site needs of its carried values."""
         p = self.p
+        if loop.until is not None and s.mode != "r":
+            raise Unsupported(f"a store in the loop over {loop.var}, which may end early", s.pointer)
         for e in (loop.lo, loop.hi, loop.step):
             if why := p.data(e):
                 raise Unsupported(f"a loop around a store whose trip count depends on {why}", s.pointer)

@@ -170,7 +170,11 @@ class Program:
             before = len(tainted)
             for _, s in self.statements:
                 if s.kind == "for":
-                    tainted |= {c.name for c in s.carry if self._loose(c.init, tainted) or self._loose(c.next, tainted)}
+                    loose = (
+                        s.until is not None or self._loose(c.init, tainted) or self._loose(c.next, tainted)
+                        for c in s.carry
+                    )
+                    tainted |= {c.name for c, yes in zip(s.carry, loose, strict=True) if yes}
                     if any(self._unknown(e, tainted) for e in (s.lo, s.hi, s.step)):
                         tainted.add(s.var)
             if len(tainted) == before:
@@ -207,8 +211,16 @@ class Program:
         found = self._operands.get(id(s))
         if found is None:
             kept = (o for o in shared_operands(self.kernel, s) if self.kernel.space(o.ref) == "shared")
-            found = self._operands[id(s)] = tuple(kept)
+            found = self._operands[id(s)] = tuple(o._replace(anywhere=self._anywhere(o)) for o in kept)
         return found
+
+    def _anywhere(self, o: Operand) -> bool:
+        """Whether data decide where in its array a load or an atomic update goes: then each element may be the one.
+
+        A store stays outside: all threads could meet in one element, which is a race.
+        """
+        plain = o.mode in "ra" and not (o.tile or o.dense)
+        return plain and any(map(self.data, self.kernel.resolve(o.ref).index))
 
     def stretches(self, body: tuple[Statement, ...]) -> list[tuple[bool, tuple[Statement, ...]]]:
         """What matters of a body: each statement with an ordering point for itself, and what stands between.
@@ -308,7 +320,7 @@ class Program:
         """The terms without thread that decide what a statement touches in shared memory (data and all)."""
         for o in self.operands(s):
             if any(map(self.data, self.kernel.resolve(o.ref).index)):
-                yield from map(self.inline, self.kernel.resolve(o.ref).index)
+                yield from map(self.inline, self.kernel.resolve(o.ref).index) if not o.anywhere else ()
             else:
                 yield from self.address(o).terms
 

@@ -35,6 +35,7 @@ class Operand(NamedTuple):
     step: tuple[int, ...] = ()  # what divides the first indices of the tile
     dense: int = 0  # bytes
     align: int = 0  # bytes
+    anywhere: bool = False  # in its array: the index depends on data
 
 
 class _Owned:

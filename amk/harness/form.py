@@ -113,6 +113,10 @@ def operands(s: Statement) -> Iterator[tuple[str, Elem]]:
         yield "view", s.view
     elif s.kind in ("arrive", "wait") and s.barrier is not None:
         yield "barrier", s.barrier
+    elif s.kind == "wait" and s.flag is not None:
+        yield "flag", s.flag
+    if s.kind == "atomic" and s.old is not None:
+        yield "old", s.old
 
 
 def values(kernel: KernelDescriptor, s: Statement) -> Iterator[tuple[str, Expr, str]]:
@@ -136,12 +140,16 @@ def values(kernel: KernelDescriptor, s: Statement) -> Iterator[tuple[str, Expr, 
         yield from (("loop bound", e, "i32") for e in (s.lo, s.hi, s.step))
         for c in s.carry:
             yield from ((f"carried {c.name}", e, c.dtype) for e in (c.init, c.next))
+        if s.until is not None:
+            yield "until", s.until, "bool"
     elif s.kind in ("if", "assume"):
         yield "condition", (s.cond if s.kind == "if" else s.fact), "bool"
     elif s.kind == "arrive" and s.bytes is not None:
         yield "bytes", s.bytes, "index"
     elif s.kind == "wait" and s.parity is not None:
         yield "parity", s.parity, "index"
+    elif s.kind == "wait" and s.flag is not None and s.value is not None:
+        yield "value", s.value, kind_of(kernel, s.flag)[1]
     elif s.kind == "call" and s.row in ROWS:
         yield from _arguments(kernel, s.row, s.refs, s.args)
 

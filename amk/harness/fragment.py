@@ -20,6 +20,8 @@ def unsupported(kernel: KernelDescriptor) -> Iterator[tuple[str, str]]:
     if large := list(_large_values(kernel)):  # everything below puts named values in place
         yield from large
         return
+    if kernel.dispatch == "in_order" and (len(kernel.grid) > 1 or kernel.cluster > 1):
+        yield "/dispatch", "blocks are counted in the order of their start along bx alone, and not in clusters"
     lets: dict[str, Expr] = {}
     for pointer, s in walk(kernel.body):
         if s.kind == "let" and s.value is not None:
@@ -101,8 +103,6 @@ def _statement(s: Statement, lets: dict[str, Expr]) -> Iterator[str]:
         yield f"{KINDS[s.kind]} are not checked yet"
     elif s.kind == "for":
         step = subst(s.step, lets)
-        if s.until is not None:
-            yield "loops that end early (until) are not checked yet"
         if isinstance(step, Const) and (isinstance(step.value, bool) or step.value < 1):
             yield f"the step {s.step} is not positive"
     elif s.kind == "let" and s.view is not None and any(isinstance(x, Elem) for i in s.view.index for x in subterms(i)):

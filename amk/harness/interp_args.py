@@ -12,7 +12,7 @@ from amk.dsl.evaluate import function_of
 from amk.dsl.expr import BUILTINS, Apply, Expr, Var, parts
 from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.nodes import For, If, Let, Param, Statement, Team
-from amk.dsl.types import DTYPES
+from amk.dsl.types import DTYPES, ZEROED
 from amk.errors import ArgumentError
 from amk.harness.interp_registers import poison
 
@@ -140,7 +140,7 @@ def _tensor(kernel: KernelDescriptor, p: Param, sizes: dict[str, Any], rng: Any,
 def _fill(p: Param, size: int, rng: Any, dtype: Any, low: int, high: int) -> Any:
     if p.access == "write":
         return poison(np.zeros(size, dtype))
-    if p.access == "add":
+    if p.access in ZEROED:
         return np.zeros(size, dtype)
     if p.dtype == "bf16":
         return (rng.standard_normal(size).astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)

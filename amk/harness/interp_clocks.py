@@ -36,6 +36,7 @@ class Clocks:
         self.done, self.fenced, self.seen = (np.zeros((self.n, self.columns + 8), np.int32) for _ in range(3))
         own = np.arange(self.n)
         self.done[own, own] = self.seen[own, own] = 1
+        self._flags: dict[tuple[str, int, int], list[Any]] = {}  # what was released with the value of each
         self._queues: dict[Key, int] = {}
         self._gifts: dict[tuple[int, int], list[Any]] = {}  # of a meeting or mbarrier and its turn
         self._passed: dict[tuple[int, int], dict[int, tuple[str, list[tuple[int, int]]]]] = {}  # who saw a phase's end
@@ -121,6 +122,19 @@ class Clocks:
         else:
             mine = set(threads.tolist())
             self._inits = {s: (t, n, f or t in mine) for s, (t, n, f) in self._inits.items()}
+
+    # -- flags between blocks ---------------------------------------------------------------------------------------
+    def released(self, flag: tuple[str, int, int], g: int, fresh: bool) -> None:
+        """A thread sets a flag (`fresh`), or counts on in what others have released with it."""
+        rows = [x[g].copy() for x in (self.done, self.fenced, self.seen)]
+        old = None if fresh else self._flags.get(flag)
+        self._flags[flag] = rows if old is None else [np.maximum(a, b) for a, b in zip(old, rows, strict=True)]
+        self._tick(np.array([g]))
+
+    def acquired(self, flag: tuple[str, int, int], g: int) -> None:
+        """A thread has read a flag."""
+        for mine, row in zip((self.done, self.fenced, self.seen), self._flags.get(flag, ()), strict=False):
+            mine[g] = np.maximum(mine[g], _wide(row, mine))
 
     # -- mbarriers --------------------------------------------------------------------------------------------------
     def initialised(self, m: Strand, slot: Slot, threads: Any) -> None:

@@ -32,6 +32,7 @@ _OWN: dict[str, frozenset[str]] = {
     "AMK310": frozenset(("phase", "deadlock")),
     "AMK311": frozenset(("wgmma",)),
     "AMK312": frozenset(("exit",)),
+    "AMK315": frozenset(("deadlock",)),
 }
 
 

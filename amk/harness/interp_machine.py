@@ -251,8 +251,6 @@ class Machine:
         self._masked(mask if self.mask is None else mask & self.mask, s.body)
 
     def _for(self, s: For) -> None:
-        if s.until is not None:
-            raise Refused("the interpreter does not execute early exits of loops", hint="run this kernel on a GPU")
         if self.program.unroll.wide(self, s):
             return
         lo, hi, step = self.value(s.lo), self.value(s.hi), self.value(s.step)
@@ -260,31 +258,34 @@ class Machine:
             raise Refused(f"the step {s.step} of the loop over {s.var} is not positive")
         for c in s.carry:
             self.set(c.name, narrow(self.value(c.init, c.dtype), c.dtype))
-        if np.ndim(lo) == np.ndim(hi) == np.ndim(step) == 0:
+        if np.ndim(lo) == np.ndim(hi) == np.ndim(step) == 0 and s.until is None:
             for v in range(int(lo), int(hi), int(step)):
                 self._turn(s, v)
         else:
             self._ragged(s, lo, hi, step)
 
-    def _turn(self, s: For, v: Any) -> None:
+    def _turn(self, s: For, v: Any) -> Any:
+        """One round; gives the lanes that leave the loop after it."""
         self.program.spend(self.nb * self.nt)
         self.env[s.var] = v
         self.body(s.body)
         self.current = s
+        over = False if s.until is None else self.value(s.until)
         for name, value in [(c.name, narrow(self.value(c.next, c.dtype), c.dtype)) for c in s.carry]:
             self.set(name, value)
+        return over
 
     def _ragged(self, s: For, lo: Any, hi: Any, step: Any) -> None:
-        """A loop whose trip count differs between lanes."""
+        """A loop whose trip count may differ between lanes."""
         kept = self.mask
         v = np.broadcast_to(lo, (self.nb, self.nt))
         live = (v < hi) if kept is None else (v < hi) & kept
         try:
             while live.any():
                 self.mask = None if live.all() else live
-                self._turn(s, v)
+                over = self._turn(s, v)
                 v = v + step
-                live = live & (v < hi)
+                live = live & (v < hi) & np.logical_not(over)
         finally:
             self.mask = kept
 

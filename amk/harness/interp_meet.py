@@ -8,6 +8,7 @@ import numpy as np
 
 from amk.dsl.nodes import Call, Statement, Sync, Wait
 from amk.harness.interp_cluster import Meeting, Slot
+from amk.harness.interp_flags import flag_wait, waiting
 
 if TYPE_CHECKING:
     from amk.harness.interp_strand import Strand
@@ -24,7 +25,7 @@ class Meet:
     def pass_by(self, s: Statement) -> bool:
         """Goes past the statement if it may; else says in `ready` and `why` what is missing."""
         if isinstance(s, Wait):
-            return self._phase(s)
+            return self._phase(s) if s.flag is None else self._flag(s)
         if isinstance(s, Call):
             return self._warpgroup(s)
         assert isinstance(s, Sync)
@@ -62,6 +63,31 @@ class Meet:
         (slot, threads), t = found[0], int(found[0][1][0])
         m.why = f"thread {t + m.low} waits for a phase of parity {int(parity[t])} of {slot}, {_lacks(slot)}"
         m.ready = lambda: any(slot.phase & 1 != p for slot, p in wanted)
+        return False
+
+    def _flag(self, s: Wait) -> bool:
+        """Past a wait for flags, by the warps whose flags have all come so far."""
+        m = self.s
+        m.current = s
+        late = flag_wait(m, s)
+        if late is None:
+            return self._next()
+        flags = m.by_warp(late)
+        if not flags.all():
+            m.split(flags)
+            return False
+        mask = m.mask
+        m.why = waiting(m, s)
+
+        def come() -> bool:
+            m.mask, kept = mask, m.mask
+            try:
+                left = flag_wait(m, s)
+            finally:
+                m.mask = kept
+            return left is None or not m.by_warp(left).all()
+
+        m.ready = come
         return False
 
     # -- barriers ---------------------------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ class Program:
         if known is None:
             group = s.kind == "call" and s.row in ROWS and ROWS[s.row].issuer == "warpgroup"
             sync = s.kind == "sync" and s.scope != "warp"
-            known = group or sync or s.kind == "team" or (s.kind == "wait" and s.barrier is not None)
+            known = group or sync or s.kind == "team" or (s.kind == "wait" and s.queue is None)
             known = known or any(self.holds(x) for _, body in children(s) for x in body)
             self._holding[id(s)] = known
         return known

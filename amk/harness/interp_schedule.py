@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from amk.dsl.flags import communicates
 from amk.harness.interp_cluster import Block, Cluster
+from amk.harness.interp_flags import at_once
 from amk.harness.interp_program import Program
 from amk.harness.interp_strand import Strand
 
@@ -21,7 +23,11 @@ def run_cluster(program: Program, blocks: list[Block], first: int) -> None:
     """
     cluster = Cluster(program, blocks, first)
     strands = [Strand(cluster, rank, (0, cluster.warps)) for rank in range(cluster.size)]
+    if communicates(program.kernel) and program.kernel.dispatch == "any":
+        strands.reverse()
     schedule = (_Late if cluster.rng is None else _Random)(cluster, strands)
+    if communicates(program.kernel):
+        schedule.hold_back(at_once(program.kernel.dispatch, cluster.size, cluster.rng))
     with np.errstate(all="ignore"):
         schedule.run()
 
@@ -31,6 +37,13 @@ class _Late:
 
     def __init__(self, cluster: Cluster, strands: list[Strand]) -> None:
         self.cluster, self.strands = cluster, strands
+        self.later: list[Strand] = []  # blocks that start when another one has ended
+        self.left = [cluster.threads] * cluster.size
+
+    def hold_back(self, running: int) -> None:
+        """Lets so many blocks run at once."""
+        self.later = self.strands[running:]
+        self.strands = self.strands[:running]
 
     def run(self) -> None:
         """Until all are done, or nothing moves."""
@@ -72,7 +85,8 @@ class _Late:
             self.cluster.everyone.full()
         if self.cluster.clocks is not None:
             self.cluster.clocks.ended(s)
-        return []
+        self.left[s.rank] -= s.nt
+        return [self.later.pop(0)] if self.later and not self.left[s.rank] else []
 
     def _join(self) -> bool:
         """Joins neighbours at the same place, so that warpgroups can go on and fewer strands run."""

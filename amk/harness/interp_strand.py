@@ -199,8 +199,6 @@ class Strand(Machine):
             self.stack.append(Frame(s.roles[which[0]].body, f.live, f.live))
 
     def _enter(self, s: For, f: Frame) -> None:
-        if s.until is not None:
-            raise Refused("the interpreter does not execute early exits of loops", hint="run this kernel on a GPU")
         lo, hi, step = self.value(s.lo), self.value(s.hi), self.value(s.step)
         if np.any(np.asarray(step) < 1):
             raise Refused(f"the step {s.step} of the loop over {s.var} is not positive")
@@ -211,7 +209,7 @@ class Strand(Machine):
 
     def _head(self, f: Frame) -> None:
         assert f.loop is not None
-        if ndim(f.v) == ndim(f.hi) == 0:
+        if ndim(f.v) == ndim(f.hi) == 0 and f.loop.until is None:
             if not f.v < f.hi:
                 self.stack.pop()
                 return
@@ -235,13 +233,17 @@ class Strand(Machine):
             return
         self.program.spend(self.nt)
         self.current, self.mask = s, f.live
-        uneven = ndim(f.v) or ndim(f.hi)
+        uneven = ndim(f.v) or ndim(f.hi) or s.until is not None
+        over = None if s.until is None else self.value(s.until)
         for name, value in [(c.name, narrow(self.value(c.next, c.dtype), c.dtype)) for c in s.carry]:
             if uneven and f.live is not None:
                 self.set(name, value)
             else:
                 self.env[name] = value
         self.mask = None
+        if over is not None:
+            kept = np.ones((1, self.nt), np.bool_) if f.live is None else f.live
+            f.mask = kept & np.logical_not(over)
         f.v, f.at = f.v + f.step, HEAD
 
     def _let(self, s: Let) -> None:

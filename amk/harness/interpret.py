@@ -19,6 +19,7 @@ from typing import Any, Literal
 import numpy as np
 
 from amk.dsl.evaluate import function_of
+from amk.dsl.flags import communicates
 from amk.dsl.kernel import KernelDescriptor, walk
 from amk.dsl.nodes import Param
 from amk.dsl.target import Target
@@ -97,6 +98,8 @@ _HELD = ("team", "arrive", "fence")
 
 def _by_strands(kernel: KernelDescriptor) -> bool:
     """Whether parts of a block may wait for each other, so that lock step is no way to run it, or rows ask for it."""
+    if communicates(kernel):
+        return True
     for _, s in walk(kernel.body):
         if s.kind in _HELD or (s.kind in ("load", "store") and s.peer is not None):
             return True
@@ -113,6 +116,9 @@ def _clusters(program: Program, chosen: list[Block]) -> None:
     """Runs whole clusters, one after another: those in which a chosen block lies."""
     from amk.harness.interp_schedule import run_cluster
 
+    if communicates(program.kernel):
+        run_cluster(program, chosen, 0)
+        return
     size, (gx, gy, _) = program.kernel.cluster, program.grid
     for x, y, z in dict.fromkeys((x - x % size, y, z) for x, y, z in chosen):
         run_cluster(program, [(x + i, y, z) for i in range(size)], x + gx * (y + gy * z))
@@ -281,10 +287,12 @@ def _fault(
         return None
     args = hollow(kernel, sizes) if empty else arguments(kernel, sizes)
     options: dict[str, Any] = {"detect": not coverage, "coverage": coverage, "without_memory": empty}
-    try:
-        run(kernel, args, blocks=blocks, max_lane_ops=MAX_CONFIRM_OPS, watch=family, **options)
-    except Fault as e:
-        return e if e.kind in family else None
+    for seed in (None, 1, 2) if communicates(kernel) else (None,):  # how many blocks run at once differs by the seed
+        fresh = arguments(kernel, sizes) if seed else args
+        try:
+            run(kernel, fresh, blocks=blocks, max_lane_ops=MAX_CONFIRM_OPS, watch=family, seed=seed, **options)
+        except Fault as e:
+            return e if e.kind in family else None
     return None
 
 

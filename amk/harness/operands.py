@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from amk.dsl.expr import Const, Elem, subterms
+from amk.dsl.flags import flag_faults
 from amk.dsl.instructions import ROWS, Arg
 from amk.dsl.kernel import KernelDescriptor, expressions
 from amk.dsl.layout import Swizzle
@@ -18,8 +19,13 @@ __all__ = ["contract_faults", "operand_faults", "row_faults", "tensor_of"]
 SPACES = {
     ("load", "dst"): ("register",), ("load", "src"): ("global", "shared"),
     ("store", "dst"): ("global", "shared", "register"), ("atomic", "dst"): ("global", "shared"),
+    ("atomic", "old"): ("register",), ("wait", "flag"): ("global",),
     ("let", "view"): ("global", "shared", "register"),
     ("arrive", "barrier"): ("barrier",), ("wait", "barrier"): ("barrier",),
+}  # fmt: skip
+_ALLOWED = {
+    "read": ("read",), "write": ("write",), "readwrite": ("read", "write", "atomic"), "add": ("atomic",),
+    "workspace": ("read", "write", "atomic"),
 }  # fmt: skip
 IN_WORDS = {"map": "a tensor map", "barrier": "a barrier"}
 
@@ -43,6 +49,7 @@ def operand_faults(kernel: KernelDescriptor, s: Statement) -> Iterator[str]:
         yield from _peer(kernel, s)
     if s.kind == "load" and s.when is not None and s.other is None:
         yield "a load with `when` needs `other`, the value where it does not hold"
+    yield from flag_faults(kernel, s)
     if s.kind == "call" and s.row in ROWS:
         yield from _row_operands(kernel, s)
         yield from call_operands(kernel, s)
@@ -180,10 +187,7 @@ def contract_faults(kernel: KernelDescriptor, s: Statement) -> Iterator[str]:
         d = tensor_of(kernel, ref.buffer)
         if d is None or role == "view" or not (use := _use(s, role)):
             continue
-        allowed = {"read": "read", "write": "write", "readwrite": "read write atomic", "add": "atomic"}[
-            d.access
-        ].split()
-        if use not in allowed:
+        if use not in _ALLOWED[d.access]:
             through = "" if ref.buffer == d.name else f" (through {ref.buffer})"
             yield f"{use} access to {ref}, and {d.name}{through} is declared {d.access!r}"
         op = _operator(s) if use == "atomic" else ""
@@ -196,7 +200,7 @@ def _use(s: Statement, role: str) -> str:
     if s.kind == "atomic":
         return "atomic"
     if s.kind != "call":
-        return "read" if s.kind == "load" and role == "src" else "write"
+        return "read" if (s.kind, role) in (("load", "src"), ("wait", "flag")) else "write"
     if s.row not in ROWS:
         return ""
     o = next((o for o in ROWS[s.row].operands if o.role == role), None)

@@ -20,6 +20,7 @@ from amk.harness.diagnostics import Obligation
 from amk.harness.events import Env, Program, TooCoarse, Unsupported
 from amk.harness.faults import Fault
 from amk.harness.initial import uninitialised_registers
+from amk.harness.loose import loosened
 from amk.harness.opaque import opaque, realised
 from amk.harness.regions import Misplaced
 from amk.harness.ring import check_trips, rings
@@ -72,6 +73,7 @@ _NO_VALUE = (ValueError, ZeroDivisionError, KeyError, OverflowError)
 def _walk_all(p: Program, result: OrderResult) -> None:
     for fault in uninitialised_registers(p):
         result.add(fault)
+    p = loosened(p)
     try:
         _simulate(p, result)
     except TooCoarse:

@@ -65,8 +65,11 @@ def _named(kernel: KernelDescriptor, s: Sync) -> Iterator[Said]:
 
 def _wait(s: Wait) -> Iterator[Said]:
     phase = s.barrier is not None or s.parity is not None
-    if phase == (s.queue is not None):
-        yield Said("a wait is on a queue or on the phase of an mbarrier", "give queue, or barrier and parity")
+    if s.flag is not None or s.value is not None:
+        yield from _flagged(s)
+    elif phase == (s.queue is not None):
+        hint = "give queue, or barrier and parity, or flag and value"
+        yield Said("a wait is on a queue, on the phase of an mbarrier or on a flag", hint)
     elif phase and (s.barrier is None or s.parity is None):
         missing = "parity" if s.parity is None else "barrier"
         yield Said(f"a wait on a phase without its {missing}", "give barrier and parity")
@@ -76,6 +79,13 @@ def _wait(s: Wait) -> Iterator[Said]:
         yield Said(f"read with the queue {s.queue}", "only bulk copies tell apart what is read and what is done")
     if s.queue == "wgmma" and s.pending > MOST_PENDING:
         yield Said(f"a wait that leaves {s.pending} groups of wgmma", f"at most {MOST_PENDING} may be left")
+
+
+def _flagged(s: Wait) -> Iterator[Said]:
+    if s.flag is None or s.value is None:
+        yield Said(f"a wait on a flag without its {'flag' if s.flag is None else 'value'}", "give flag and value")
+    if s.barrier is not None or s.parity is not None or s.queue is not None or s.pending or s.read:
+        yield Said("a wait on a flag that is also on a queue or a phase", "give flag and value alone")
 
 
 def _arrive(kernel: KernelDescriptor, s: Arrive) -> Iterator[Said]:

@@ -6,13 +6,14 @@ each place of the tile in its period and shifted from there.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import product
 from math import prod
 from typing import Any
 
 from amk.dsl.evaluate import function_of
 from amk.dsl.expr import Var
-from amk.dsl.layout import Swizzle, offset, strides
+from amk.dsl.layout import Swizzle, extent, offset, strides
 from amk.dsl.nodes import Buffer, Statement
 from amk.dsl.types import nbytes
 from amk.harness.events import Env, Operand, Program, Unsupported
@@ -43,6 +44,8 @@ class Regions:
 
     def region(self, s: Statement, o: Operand, active: int, env: Env) -> Region:
         """The cells of an operand, for each class of active threads that has the same indices."""
+        if o.anywhere:
+            return self._whole(o, active)
         place = self._places.get(id(o))
         if place is None:
             place = self._places[id(o)] = self._place(s, o)
@@ -58,6 +61,22 @@ class Regions:
                     cells = self._tile(b, index, o.tile) if o.tile else self._run(s, o, b, index)
                     held.append((cells, threads & active))
             found = self._regions[key] = Region(held)
+        return found
+
+    def _whole(self, o: Operand, active: int) -> Region:
+        """Every cell of an array, for all threads: any of them may touch any of its elements."""
+        b = self.p.kernel.find(o.ref.buffer)
+        assert isinstance(b, Buffer)
+        key = (id(o), active)
+        found = self._regions.get(key)
+        if found is None:
+            at, size = self.p.kernel.shared_offsets[b.name], nbytes(b.dtype)
+            steps = zip(b.shape, strides(b.shape, b.layout), strict=True)
+            flat: Iterable[int] = map(sum, product(*(range(0, n * step, step) for n, step in steps)))
+            if isinstance(b.layout, Swizzle):  # permutes what lies inside its rows
+                flat = range(extent(b.shape, b.layout))
+            cells = {(at + size * i) // self.p.cell for i in flat}
+            found = self._regions[key] = Region([(sum(1 << c for c in cells), active)])
         return found
 
     def _place(self, s: Statement, o: Operand) -> tuple[Buffer, Column]:

@@ -18,7 +18,7 @@ from amk.harness.events import Program
 from amk.harness.footprint import Form
 from amk.harness.row_operands import elements
 
-__all__ = ["Access", "Touched", "Uses", "elements_in"]
+__all__ = ["Access", "Touched", "Uses", "destinations", "elements_in"]
 
 _ROUNDS = 1024  # of constant loops, over which a term is tabulated
 
@@ -61,7 +61,7 @@ class Uses:
         found = self._touches.get(id(s))
         if found is None:
             kernel = self.p.kernel
-            written = [a for r, w in _destinations(kernel, s) if (a := self._access(r, w)) is not None]
+            written = [a for r, w in destinations(kernel, s) if (a := self._access(r, w)) is not None]
             read = [a for e in _values(kernel, s) for x in self._held(e) if (a := self._access(x, 1)) is not None]
             guarded = []
             for ref, n, cond in _sources(kernel, s):
@@ -134,14 +134,13 @@ class Uses:
 
     def _before(self, s: Any) -> list[Access]:
         """What a statement surely reads before its body: of a loop, all but what the carried values become."""
-        if s.kind != "for" or not s.carry:
+        if s.kind != "for" or not (s.carry or s.until is not None):
             return self._touched(s).reads
-        until = () if s.until is None else (s.until,)
-        return self._all((s.lo, s.hi, s.step, *until, *(c.init for c in s.carry)))
+        return self._all((s.lo, s.hi, s.step, *(c.init for c in s.carry)))
 
     def _after(self, s: Any) -> list[Access]:
         """What a loop reads at the end of each round."""
-        return self._all(c.next for c in s.carry)
+        return self._all((*(c.next for c in s.carry), *(() if s.until is None else (s.until,))))
 
     def _all(self, terms: Iterable[Expr]) -> list[Access]:
         return [a for e in terms for x in self._held(e) if (a := self._access(x, 1)) is not None]
@@ -159,12 +158,14 @@ class Uses:
         return found
 
 
-def _destinations(kernel: KernelDescriptor, s: Any) -> list[tuple[Elem, int]]:
+def destinations(kernel: KernelDescriptor, s: Any) -> list[tuple[Elem, int]]:
     """The operands that a statement writes, with their elements."""
     if s.kind == "load":
         return [(s.dst, s.width)]
     if s.kind == "store":
         return [(s.dst, len(s.values))]
+    if s.kind == "atomic" and s.old is not None:
+        return [(s.old, 1)]
     if s.kind == "call" and s.row in ROWS:
         return [(ref, n) for ref, n, mode in _operands(kernel, s) if mode != "read"]
     return []
@@ -193,10 +194,11 @@ def _values(kernel: KernelDescriptor, s: Any) -> Iterator[Expr]:
         yield from s.args.values()
         yield from (i for ref in s.refs.values() for i in ref.index)
         return
-    written = {id(r) for r, _ in _destinations(kernel, s)}
+    written = {id(r) for r, _ in destinations(kernel, s)}
     for _, e in expressions(s):
         named = s.kind == "let" and e is s.view
-        if isinstance(e, Elem) and (named or id(e) in written or (s.kind == "atomic" and e is s.dst)):
+        place = (s.kind == "atomic" and e is s.dst) or (s.kind == "wait" and e is s.flag)
+        if isinstance(e, Elem) and (named or id(e) in written or place):
             yield from e.index
         else:
             yield e

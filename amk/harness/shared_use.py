@@ -29,7 +29,7 @@ def orders(s: Statement) -> bool:
     if s.kind == "call":
         row = ROWS.get(s.row)
         return row is not None and (row.completes in LATER or row.name == "mbarrier.init")
-    return s.kind in _KINDS
+    return s.kind in _KINDS and getattr(s, "flag", None) is None  # flags are between blocks
 
 
 def contiguous(b: Buffer, o: Operand) -> None:

@@ -62,7 +62,7 @@ class Stretches:
 
     def footprint(self, s: Statement, o: Operand, active: int, env: Env, inner: Inner, must: bool) -> Footprint:
         """The cells of an operand at this point."""
-        if o.tile or o.dense:
+        if o.tile or o.dense or o.anywhere:
             region = self._regions.region(s, o, active, env)
             return Footprint(o.mode, self.p.pointers[id(s)], o.ref, region, 0, region.mask, inner(), must)
         place = self._places.get(id(o))

@@ -2,7 +2,8 @@
 
 The number of a tile is a block index, the variable of a loop that walks over the tiles, or made of such numbers; an
 index may run backwards (`size - 1 - index`). A box of a tensor map is written as far as it lies inside the tensor, and
-needs no other guard.
+needs no other guard. Where sites stand under `bz == 0` (of an axis that always has a block), one block of it stands for
+all, and the axis is left out.
 
 Anything that does not fit answers False, and the caller enumerates whole grids instead.
 """
@@ -14,7 +15,7 @@ from itertools import product
 from math import gcd, prod
 
 from amk.dsl.evaluate import function_of
-from amk.dsl.expr import Apply, Const, Expr, has_elements, integers, names
+from amk.dsl.expr import Apply, Const, Expr, Var, has_elements, integers, names
 from amk.dsl.nodes import Param
 from amk.harness.columns import Tables
 from amk.harness.coverage import Site, linear, rebuilt
@@ -30,6 +31,10 @@ def tile_form(p: Program, tensor: Param, sites: list[Site]) -> bool:
     if any(len(s.index) != len(shape) for s in sites):
         return False
     sites = [_upright(s, shape) for s in sites]
+    pinned = [_pinned(p, s) for s in sites]
+    if any(x != pinned[0] for x in pinned):
+        return False
+    sites = [replace(s, conds=tuple(c for c in s.conds if _first(c) not in pinned[0])) for s in sites]
     loops = [numbers(p, s.loops) for s in sites]
     if any(x is None or loops[0] is None or x[1] != loops[0][1] for x in loops):
         return False
@@ -37,7 +42,7 @@ def tile_form(p: Program, tensor: Param, sites: list[Site]) -> bool:
     axes = placed[0][2][0] if placed[0][2] else None
     if axes is None or any(x is None or x[0] != axes for _, _, x in placed):
         return False
-    counts = loops[0][1] if loops[0] is not None else {}
+    counts = {n: c for n, c in loops[0][1].items() if n not in pinned[0]} if loops[0] is not None else {}
     walks = {n: c for n, c in counts.items() if n not in (*BLOCKS, "rank")}
     atomic = all(s.mode == "a" for s in sites)
     if not covers(p, axes, shape, counts, atomic=atomic) and not _fixed_grid(p, axes, shape, walks):
@@ -48,6 +53,25 @@ def tile_form(p: Program, tensor: Param, sites: list[Site]) -> bool:
         if inner is None or split is None or not tile.add(s, constant, split[1], inner):
             return False
     return tile.whole()
+
+
+def _pinned(p: Program, s: Site) -> frozenset[str]:
+    """The block indices that are 0 at a site, of axes that always have a block."""
+    grid = dict(zip(BLOCKS, map(p.inline, p.kernel.grid3), strict=True))
+    least = {q.name: q.min for q in p.kernel.scalars}
+    found = filter(None, map(_first, s.conds))
+    return frozenset(b for b in found if isinstance(e := grid[b], Const | Var) and _at_least_one(e, least))
+
+
+def _at_least_one(e: Const | Var, least: dict[str, int]) -> bool:
+    return (int(e.value) if isinstance(e, Const) else least.get(e.name, 0)) >= 1
+
+
+def _first(c: Expr) -> str:
+    """The block index that a condition says is 0."""
+    if not isinstance(c, Apply) or c.op != "==" or c.args[1] != Const(0):
+        return ""
+    return c.args[0].name if isinstance(c.args[0], Var) and c.args[0].name in BLOCKS else ""
 
 
 def _upright(s: Site, shape: tuple[Expr, ...]) -> Site:

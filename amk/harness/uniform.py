@@ -56,7 +56,7 @@ class _Lanes:
 
     def _unsteady(self, s: For) -> Iterator[str]:
         """The names of a loop that may differ between lanes."""
-        if not all(map(self.same, (s.lo, s.hi, s.step))):
+        if not all(map(self.same, _ends(s))):
             yield from (s.var, *(c.name for c in s.carry))
         else:
             yield from (c.name for c in s.carry if not (self.same(c.init) and self.same(c.next)))
@@ -72,7 +72,7 @@ class _Lanes:
                 split = next((e for e in around if not self.same(e)), None)
                 if split is not None:
                     yield here, f"{s.name} is declared uniform where {split} may keep lanes of its warp away"
-            inner = (s.cond,) if s.kind == "if" else (s.lo, s.hi, s.step) if s.kind == "for" else ()
+            inner = (s.cond,) if s.kind == "if" else _ends(s) if s.kind == "for" else ()
             for below, inside in children(s):
                 yield from self.body(inside, here + below, (*around, *inner))
 
@@ -102,3 +102,8 @@ class _Lanes:
         except (ValueError, ZeroDivisionError, OverflowError):
             return False
         return all(len(set(values[w : w + 32])) == 1 for w in range(0, len(values), 32))
+
+
+def _ends(s: For) -> tuple[Expr, ...]:
+    """The terms that decide how often a thread runs a loop."""
+    return (s.lo, s.hi, s.step, *(() if s.until is None else (s.until,)))

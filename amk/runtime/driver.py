@@ -224,6 +224,14 @@ class Driver:
         if result[0] != 0:
             raise self._fault(result[0], f"launching grid ({x}, {y}, {z}), {block} threads, {shared} shared bytes")
 
+    def launch_together(
+        self, function: Any, x: int, y: int, z: int, block: int, shared: int, stream: int, params: int
+    ) -> None:
+        """The same for blocks that have to run at once; the driver refuses a grid that does not fit on the device."""
+        result = self._api.cuLaunchCooperativeKernel(function, x, y, z, block, 1, 1, shared, stream, params)
+        if result[0] != 0:
+            raise self._fault(result[0], f"launching grid ({x}, {y}, {z}), {block} threads, all blocks at once")
+
     def function_handle(self, function: Any) -> int:
         """What `launch_prepared` takes."""
         return int(function)

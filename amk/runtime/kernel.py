@@ -19,7 +19,7 @@ from amk.dsl.expr import Const, Expr, Var, names
 from amk.dsl.kernel import KernelDescriptor, walk
 from amk.dsl.nodes import Param
 from amk.dsl.target import Target
-from amk.dsl.types import nbytes
+from amk.dsl.types import DTYPES, ZEROED, nbytes
 from amk.errors import AmkError, ArgumentError, EnvironmentProblem, LaunchError
 from amk.runtime.arrays import ArrayView, view
 from amk.runtime.build import Binary, binary_of, rebuilt
@@ -117,7 +117,8 @@ class CompiledKernel:
         from amk.runtime.launch import prepare
 
         plain = ["ptr" if p.shape is not None else p.dtype for p in self.kernel.params]
-        return prepare(plain + ["tmap"] * len(self.kernel.maps) + self._hidden_types())
+        turn = ["ptr"] if self.kernel.dispatch == "in_order" else []
+        return prepare(plain + ["tmap"] * len(self.kernel.maps) + turn + self._hidden_types())
 
     def _hidden_types(self) -> list[str]:
         if not self.checked:
@@ -154,7 +155,7 @@ class CompiledKernel:
 
         assert self.device is not None
         RUN.info("%s on cuda; %s were copied between host and device", self.kernel.name, ", ".join(views))
-        handle, written = stream or 0, [p.name for p in self.kernel.tensors if p.access != "read"]
+        handle, written = stream or 0, [p.name for p in self.kernel.tensors if p.access != "read" and p.name in views]
         with ExitStack() as held:
             copies = {n: held.enter_context(to_device(v, self.device, handle, packed=False)) for n, v in views.items()}
             self._launch({n: copies[n].like(v) for n, v in views.items()}, scalars, handle)
@@ -175,10 +176,22 @@ class CompiledKernel:
             arrays = list(views.values())
             chosen = launch_stream(arrays, stream)
             self.prepare_outputs(views, chosen)
-            with self._watched(views, chosen) as hidden:
-                params = self.packer.pack([*self.values(views, scalars), *hidden])
-                loaded.launch(self.grid(scalars), self.kernel.threads, params, chosen)
+            with self._worked_in(views, scalars, chosen) as (brought, turn), self._watched(brought, chosen) as hidden:
+                params = self.packer.pack([*self.values(brought, scalars), *turn, *hidden])
+                together = self.kernel.dispatch == "resident"
+                loaded.launch(self.grid(scalars), self.kernel.threads, params, chosen, together=together)
                 release(arrays, chosen, stream)
+
+    def _worked_in(
+        self, views: dict[str, ArrayView], scalars: dict[str, Any], stream: int
+    ) -> AbstractContextManager[tuple[dict[str, ArrayView], Sequence[int]]]:
+        """All arrays of a launch, those of the workspace brought where the caller gave none, and where blocks count."""
+        if self.kernel.dispatch != "in_order" and len(views) == len(self.kernel.tensors):
+            return nullcontext((views, ()))
+        from amk.runtime.workspace import workspace
+
+        assert self.device is not None
+        return workspace(self.kernel, views, scalars, self.device, stream)
 
     def _watched(self, views: Mapping[str, ArrayView], stream: int) -> AbstractContextManager[Sequence[int]]:
         """The hidden arguments of a launch, and what is done after it."""
@@ -190,12 +203,12 @@ class CompiledKernel:
         return watched(self.kernel, views, self.device, stream)
 
     def prepare_outputs(self, views: Mapping[str, ArrayView], stream: int) -> None:
-        """Zeroes the tensors that the kernel only adds to; row by row where rows are apart."""
+        """Zeroes the tensors that the kernel adds to or works in; row by row where rows are apart."""
         from amk.runtime.device import driver
 
         for p in self.kernel.tensors:
-            v = views[p.name]
-            if p.access != "add" or 0 in v.shape:
+            v = views.get(p.name)
+            if p.access not in ZEROED or v is None or 0 in v.shape:
                 continue
             rows, pitch, width = _rows(v)
             for r in range(rows):
@@ -232,6 +245,8 @@ def bind(kernel: KernelDescriptor, args: Mapping[str, Any]) -> tuple[dict[str, A
     scalars = {p.name: args[p.name] for p in kernel.scalars if p.name in args}
     for p in kernel.tensors:
         if p.name not in args:
+            if p.access == "workspace":  # the launcher brings it
+                continue
             raise ArgumentError(f"argument {p.name!r} is missing")
         views[p.name] = view(args[p.name], p.name)
         _take_sizes(p, views[p.name], scalars, kernel)
@@ -244,7 +259,8 @@ def bind(kernel: KernelDescriptor, args: Mapping[str, Any]) -> tuple[dict[str, A
 def check_facts(kernel: KernelDescriptor, views: Mapping[str, ArrayView], scalars: Mapping[str, Any]) -> None:
     """Refuses arrays and sizes outside what the proofs rest on: tensors, overlap, assumptions. Raises ArgumentError."""
     for p in kernel.tensors:
-        _check_tensor(p, views[p.name], scalars, kernel)
+        if p.name in views:
+            _check_tensor(p, views[p.name], scalars, kernel)
     _check_overlap(kernel, views)
     for fact in _assumptions(kernel):
         used = tuple(sorted(names(fact)))
@@ -313,10 +329,10 @@ def _value(e: Expr, scalars: Mapping[str, Any]) -> int:
 
 def _check_overlap(kernel: KernelDescriptor, views: Mapping[str, ArrayView]) -> None:
     for w in kernel.tensors:
-        if w.access == "read":
+        if w.access == "read" or w.name not in views:
             continue
         for other in kernel.tensors:
-            if other.name != w.name and overlap(views[w.name], views[other.name]):
+            if other.name in views and other.name != w.name and overlap(views[w.name], views[other.name]):
                 message = f"{w.name!r} is written and overlaps {other.name!r}"
                 raise ArgumentError(message, hint="pass a copy of one of them")
 
@@ -343,7 +359,10 @@ def execute_on_cpu(
         )
     arrays = {name: as_numpy(v) for name, v in views.items()}
     for p in kernel.tensors:
-        if p.access == "add":
+        if p.name not in arrays:
+            shape = [_value(e, scalars) for e in p.shape or ()]
+            arrays[p.name] = np.zeros(shape, DTYPES[p.dtype].numpy)
+        elif p.access in ZEROED:
             arrays[p.name][...] = 0
     try:
         run(kernel, {**arrays, **scalars}, detect=checked)

@@ -52,10 +52,13 @@ class Loaded:
     function: Any
     module: Any
 
-    def launch(self, grid: tuple[int, int, int], block: int, args: int | Sequence[Any], stream: int) -> None:
+    def launch(
+        self, grid: tuple[int, int, int], block: int, args: int | Sequence[Any], stream: int, *, together: bool = False
+    ) -> None:
         """Puts one launch on `stream`; does not wait. A grid with a 0 in it is no launch.
 
-        Args:    `args` the address that `Packer.pack` gave, or a sequence of ctypes values
+        Args:    `args` the address that `Packer.pack` gave, or a sequence of ctypes values; `together`: all blocks have
+                 to run at once
         Raises:  LaunchError, before the driver is asked, for a grid or block outside the limits
         """
         x, y, z = grid
@@ -66,7 +69,8 @@ class Loaded:
             raise self._outside(grid, block)
         params, keep = (args, None) if isinstance(args, int) else _addresses(args)
         with ensure_context(self.device) as api:
-            api.launch(self.function, x, y, z, block, self.shared, stream, params)
+            start = api.launch_together if together else api.launch
+            start(self.function, x, y, z, block, self.shared, stream, params)
         del keep  # until here the driver may read the array of addresses
 
     def _outside(self, grid: tuple[int, int, int], block: int) -> LaunchError:

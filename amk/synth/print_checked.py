@@ -82,6 +82,8 @@ class CheckedPrinter(TestPrinter):
             return self.blocks(s) + self.tests(s.dst, len(s.values), apart=s.peer is not None)
         if s.kind == "atomic":
             return self.tests(s.dst)
+        if s.kind == "wait" and s.flag is not None:
+            return self.tests(s.flag)
         if s.kind in ("arrive", "wait") and s.barrier is not None:
             return self.blocks(s) + self.tests(s.barrier)
         return self._call_guards(s) if s.kind == "call" else []
@@ -105,7 +107,10 @@ class CheckedPrinter(TestPrinter):
         return str(self.checks.either(both(tests), lines, zeros)) if tests else lines
 
     def waiting(self, s: Wait) -> str:
-        """Waits for groups, or for a phase for as long as nothing has failed."""
+        """Waits for groups, or for a phase or a flag for as long as nothing has failed."""
+        if s.flag is not None and s.value is not None:
+            value = self.expr(s.value, self.element_type(s.flag))
+            return f"amk_wait_flag_or_fault({FAULTS}, {self.address(s.flag)}, {value})"
         if s.barrier is None:
             return super().waiting(s)
         assert s.parity is not None

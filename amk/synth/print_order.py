@@ -64,6 +64,8 @@ class OrderPrinter(AddressPrinter):
         """Waits for groups, or for a phase."""
         if s.barrier is not None:
             return f"amk_wait_phase({self.shared_at(s.barrier)}, {self.expr(_given(s.parity), 'i32')})"
+        if s.flag is not None:
+            return f"amk_wait_flag({self.address(s.flag)}, {self.expr(_given(s.value), self.element_type(s.flag))})"
         if s.queue == "cp_async":
             return f"amk_wait_group<{s.pending}>()"
         return f"amk_wait_{s.queue}{'_read' if s.read else ''}<{s.pending}>()"

@@ -58,8 +58,8 @@ class StatementPrinter(RowPrinter):
 
     def statement(self, s: Statement) -> str:
         """One statement with everything inside it."""
-        if s.kind not in KINDS or getattr(s, "until", None) is not None:
-            raise unsupported(f"a statement {s.kind!r}" + (" with an early exit" if s.kind == "for" else ""))
+        if s.kind not in KINDS:
+            raise unsupported(f"a statement {s.kind!r}")
         return str(getattr(self.macros.statements, s.kind)(s, self, comment(s.at)))
 
     # -- values -----------------------------------------------------------------------------------------------------
@@ -83,6 +83,8 @@ class StatementPrinter(RowPrinter):
     def load_lines(self, s: Load) -> str:
         """Registers := memory, or := registers."""
         self._require_width(s.src, s.width)
+        if s.order == "acquire":
+            return f"{self.element(s.dst)} = amk_load_acquire({self.address(s.src)});"
         dst = self.lanes(s.dst, s.width)
         if s.peer is not None:
             return " ".join(f"{d} = {x};" for d, x in zip(dst, self._of_peer(s.src, s.width, s.peer), strict=True))
@@ -132,12 +134,25 @@ class StatementPrinter(RowPrinter):
         taken = " ".join(f"{d} = v{i}_;" for i, d in enumerate(dst))
         return f"{{ const {self.ctype(dtype)} {given}; {taken} }}"
 
+    def flag_line(self, s: Store) -> str:
+        """A flag := a value, with release."""
+        return f"amk_store_release({self.address(s.dst)}, {self.values(s)});"
+
+    def atomic_line(self, s: Atomic) -> str:
+        """An atomic update, and the register that gets the old value."""
+        old = "" if s.old is None else f"{self.element(s.old)} = "
+        return f"{old}{self.atomic_name(s)}({self.atomic_args(s)});"
+
     def atomic_name(self, s: Atomic) -> str:
         """The function of an atomic update."""
         dtype = self.element_type(s.dst)
         if dtype not in _ATOMIC_TYPES.get(s.op, _ATOMIC_TYPES["min"]):
             raise unsupported(f"an atomic {s.op} of {dtype}")
-        return f"atomic{s.op.capitalize()}"
+        if s.order != "relaxed":
+            if s.op != "add" or dtype not in ("i32", "u32") or s.scope != "device":
+                raise unsupported(f"an atomic {s.op} of {dtype} with order {s.order} and scope {s.scope}")
+            return f"amk_count_{s.order}" if s.old is not None or s.order != "release" else "amk_count_up"
+        return f"atomic{s.op.capitalize()}" + ("_block" if s.scope == "block" else "")
 
     def atomic_args(self, s: Atomic) -> str:
         """Its address and value; signed 64-bit addition is that of unsigned numbers, which CUDA has."""
@@ -173,8 +188,15 @@ class StatementPrinter(RowPrinter):
     def loop_step(self, s: For) -> str:
         return f"++{s.var}" if s.step == Const(1) else f"{s.var} += {'step_' if _reads(s.step) else self.expr(s.step)}"
 
-    def carry_lines(self, s: For) -> list[str]:
-        """The carried values of the next iteration, all computed before the first changes."""
+    def end_lines(self, s: For) -> list[str]:
+        """The end of a round: the next one's carried values, all computed before the first changes, and the exit."""
+        if s.until is not None and not s.carry:
+            return [f"if ({self.expr(s.until, 'bool')}) break;"]
+        if s.until is not None:
+            return [f"const bool over_ = {self.expr(s.until, 'bool')};", *self._next(s), "if (over_) break;"]
+        return self._next(s)
+
+    def _next(self, s: For) -> list[str]:
         if len(s.carry) == 1:
             c = s.carry[0]
             return [f"{c.name} = {self.expr(c.next, c.dtype)};"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from amk.dsl.expr import BUILTINS, names
-from amk.dsl.kernel import KernelDescriptor, expressions, walk
+from amk.dsl.kernel import TURN, KernelDescriptor, expressions, walk
 from amk.dsl.nodes import Param
 from amk.dsl.types import DTYPES
 from amk.errors import InternalError
@@ -103,6 +103,7 @@ def _prelude(env: Environment, kernel: KernelDescriptor, body: str) -> list[str]
     used |= {"amk_shared"} if addresses_shared(kernel) else set()
     used |= {"amk_rank"} if "rank" in _variables(kernel) else set()
     used |= {"amk_map"} if kernel.maps else set()
+    used |= {"amk_turn"} if kernel.dispatch == "in_order" else set()
     functions = [env.get_template("wgmma.cuh.j2").render(f=f).strip() for f in wgmma_functions(kernel)]
     return [text for defined, text in _prelude_files() if used & defined] + functions
 
@@ -119,25 +120,30 @@ def _prelude_files() -> list[tuple[frozenset[str], str]]:
 def _signature(kernel: KernelDescriptor) -> list[str]:
     """Arguments, and after them the tensor maps."""
     maps = [f"const __grid_constant__ amk_map {m.name}" for m in kernel.maps]
-    return [_parameter(p) for p in kernel.params] + maps
+    turn = [f"unsigned* {TURN}"] if kernel.dispatch == "in_order" else []
+    return [_parameter(p) for p in kernel.params] + maps + turn
 
 
 def _parameter(p: Param) -> str:
     ctype = DTYPES[p.dtype].c
     if p.shape is None:
         return f"const {ctype} {p.name}"
+    if p.access == "workspace":  # other blocks write it meanwhile
+        return f"{ctype}* {p.name}"
     return f"{'const ' if p.access == 'read' else ''}{ctype}* __restrict__ {p.name}"
 
 
 def _declarations(kernel: KernelDescriptor) -> list[str]:
     """The lines before the body: built-in values that it uses, shared arrays at their offsets, register arrays."""
-    lines = _builtins(kernel)
+    ordered = kernel.dispatch == "in_order"  # the number of the block comes through shared memory
+    lines = [] if ordered else _builtins(kernel)
     if kernel.shared_bytes:
         lines.append("extern __shared__ __align__(1024) unsigned char smem[];")
         if addresses_shared(kernel):
             lines.append("const unsigned shared_ = amk_shared(smem);")
         if wgmma_functions(kernel):  # where a tile starts has 14 bits; the rank in the cluster stands above them
             lines.append("const unsigned tiles_ = (shared_ & 0x3FFFF) >> 4;")
+        lines += _builtins(kernel) if ordered else []
     for b in kernel.buffers:
         ctype = DTYPES[b.dtype].c
         if b.space == "shared":
@@ -148,8 +154,10 @@ def _declarations(kernel: KernelDescriptor) -> list[str]:
 
 
 def _builtins(kernel: KernelDescriptor) -> list[str]:
-    used = _variables(kernel)
-    found = [f"{n} = {_BUILTIN[n]}" for n in BUILTINS if n in used]
+    used, spelt = _variables(kernel), _BUILTIN
+    if kernel.dispatch == "in_order":
+        spelt = {**_BUILTIN, "bx": f"amk_turn({TURN}, (unsigned*)(smem + {kernel.shared_offsets[TURN]}))"}
+    found = [f"{n} = {spelt[n]}" for n in BUILTINS if n in used]
     return [f"const int {', '.join(found)};"] if found else []
 
 

@@ -194,13 +194,13 @@ def wgmma(kernel: CompiledKernel, m: int, n: int, k: int, blocks: int) -> tuple[
     a, b = rng.integers(-2, 3, (m, k)).astype(np.float32), rng.integers(-2, 3, (k, n)).astype(np.float32)
     want, c = a @ b, np.zeros((m, n), np.uint16)
     bits = {"A": (a.view(np.uint32) >> 16).astype(np.uint16), "B": (b.view(np.uint32) >> 16).astype(np.uint16), "C": c}
-    held = {name: to_device(view(x, name), 0, 0) for name, x in bits.items()}
+    held = {name: to_device(view(x.view(np.float16), name), 0, 0) for name, x in bits.items()}
     views = {name: replace(h.array(bits[name].shape, "bf16"), framework="cai") for name, h in held.items()}
     try:
         with ensure_context(0):
             kernel._launch(views, {"M": m, "N": n, "K": k, "blocks": blocks}, 0)
             driver().synchronize()
-        to_host(held["C"], view(c, "C"), 0)
+        to_host(held["C"], view(c.view(np.float16), "C"), 0)
     finally:
         for h in held.values():
             h.close()

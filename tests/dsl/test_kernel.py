@@ -132,9 +132,9 @@ def test_reading_is_fast(statements, limit):
 
 def _time(text: str) -> float:
     parse.cache_clear()
-    start = time.perf_counter()
+    start = time.process_time()
     _ = KernelDescriptor.from_json(text).hash
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 @pytest.mark.parametrize("value", [True, 1.0, "256", None, [256], 2**40])

@@ -110,9 +110,9 @@ def test_what_opened_last_is_named_when_the_text_ends() -> None:
     ids=lambda t: f"{t[:12]!r}-{len(t)}",
 )
 def test_big_hostile_texts_are_refused_soon(text: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     refused(text)
-    assert time.perf_counter() - started < 10  # seconds; the slowest takes 2 to 4, a quadratic scan minutes
+    assert time.process_time() - started < 10  # seconds; the slowest takes 2 to 4, a quadratic scan minutes
 
 
 def test_too_many_bytes_are_refused_before_decoding() -> None:
@@ -152,9 +152,9 @@ def test_a_large_descriptor_reads_fast() -> None:
     assert 1_400_000 < len(text) < 1_700_000
     times = []
     for _ in range(5):
-        started = time.perf_counter()
+        started = time.process_time()  # other work may run beside
         read_json(text)
-        times.append(time.perf_counter() - started)
+        times.append(time.process_time() - started)
     assert min(times) < 0.2  # the goal is 40 ms, measured 30 to 45; a loaded machine must not fail the suite
 
 

@@ -87,9 +87,9 @@ def test_sizes_that_nothing_joins_are_tried_apart() -> None:
 
 def test_a_transpose_is_checked_quickly() -> None:
     """Two symbolic sizes and a tile: the budget is 100 ms on a quiet machine, and seconds without separation."""
-    start = time.perf_counter()
+    start = time.process_time()
     order(kernels.transpose(tile=32, rows=8))
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
 
 
 # ------------------------------------------------------------------------------------------------------- turning points

@@ -106,7 +106,7 @@ SPOILED = [
     (join(scope="named", relaxed=False, id=1, threads=48), "AMK006", "48 threads"),
     (join(scope="named", relaxed=False, id=1, threads=416), "AMK006", "block of 384"),
     (join(scope="named", relaxed=False, id=1, threads=64, part="wait"), "AMK006", "arrive too"),
-    (wait_phase(queue="bulk"), "AMK006", "a queue or on the phase"),
+    (wait_phase(queue="bulk"), "AMK006", "a queue, on the phase"),
     (lambda d: statements(d, "wait", barrier="ab_full")[0].pop("parity"), "AMK006", "without its parity"),
     (wait_phase(pending=1), "AMK006", "this wait is on a phase"),
     (group(read=True), "AMK006", "read with the queue wgmma"),

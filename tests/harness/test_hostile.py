@@ -61,7 +61,7 @@ def test_it_is_refused_in_time(name):
     change, code = CASES[name]
     data = copy.deepcopy(base())
     change(data)
-    start = time.perf_counter()
+    start = time.process_time()
     report = check(KernelDescriptor.from_json(json.dumps(data)))
     assert report.errors and any(d.code.startswith(code) for d in report.errors), report.diagnostics
-    assert time.perf_counter() - start < 20
+    assert time.process_time() - start < 20

@@ -173,7 +173,7 @@ def test_only_a_certificate_is_rendered() -> None:
 
 @pytest.mark.parametrize("statement", [
     Sync(relaxed=True), Sync(scope="warp", part="arrive"), nodes.Wait(barrier="b[0]", parity=0),
-    nodes.For(var="i", hi=3, until="i > 1", body=()), nodes.Call(row="mma.none"),
+    nodes.Call(row="mma.none"),
     nodes.Atomic(op="min", dst="z[0]", value=1.0), Store(dst="z[0]", values=(1.0, 2.0, 3.0)),
 ])  # fmt: skip
 def test_what_is_not_printed_is_refused(statement: nodes.Statement) -> None:

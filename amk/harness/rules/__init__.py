@@ -40,6 +40,10 @@ from amk.harness.rules.amk309_proxy_fence import AMK309
 from amk.harness.rules.amk310_phases import AMK310
 from amk.harness.rules.amk311_wgmma_registers import AMK311
 from amk.harness.rules.amk312_cluster_exit import AMK312
+from amk.harness.rules.amk313_unpublished import AMK313
+from amk.harness.rules.amk314_flag_order import AMK314
+from amk.harness.rules.amk315_endless_wait import AMK315
+from amk.harness.rules.amk316_not_resident import AMK316
 from amk.harness.rules.amk401_unwritten_output import AMK401
 from amk.harness.rules.amk402_written_twice import AMK402
 from amk.harness.rules.amk404_access import AccessContract
@@ -90,6 +94,10 @@ RULES: tuple[type[Rule], ...] = (
     AMK310,
     AMK311,
     AMK312,
+    AMK313,
+    AMK314,
+    AMK315,
+    AMK316,
     AMK401,
     AMK402,
     AccessContract,

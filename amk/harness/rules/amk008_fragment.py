@@ -19,8 +19,8 @@ class Fragment(Rule):
 
     Why:    What cannot be checked is refused: accepting it would make every other verdict worthless.
     Proof:  Statements and declarations are compared with the list of what the engines understand.
-    Bad:    A loop with `until`.
-    Good:   A loop with a bound, and conditions inside it.
+    Bad:    A carried value of type u64, of which the provers keep no bound.
+    Good:   The same of type i64.
     Source: docs/soundness.md, the checked fragment
     """
 
@@ -32,15 +32,20 @@ class Fragment(Rule):
 
     @staticmethod
     def bad() -> KernelDescriptor:
-        return example(body=[{"kind": "for", "var": "j", "hi": "4", "until": "j == 2", "body": []}])
+        return _carrying("u64")
 
     @staticmethod
     def good() -> KernelDescriptor:
-        return example(body=[{"kind": "for", "var": "j", "hi": "4", "body": []}])
+        return _carrying("i64")
+
+
+def _carrying(dtype: str) -> KernelDescriptor:
+    carry = [{"name": "c", "dtype": dtype, "init": "0", "next": "1"}]
+    return example(body=[{"kind": "for", "var": "j", "hi": "4", "carry": carry, "body": []}])
 
 
 _WAYS = {
-    "until": "give the loop its bound alone, and put what follows the exit under an `if` in its body",
+    "early": "give the loop its bound alone, and put what follows the exit under an `if` in its body",
     "nests": "name parts of it with let",
 }
 

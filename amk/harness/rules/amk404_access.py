@@ -88,4 +88,4 @@ def _use(s: Statement, role: str) -> str:
         return "atomic"
     if s.kind == "call":
         return next((o.mode for o in ROWS[s.row].operands if o.role == role), "read") if s.row in ROWS else "read"
-    return "read" if s.kind == "load" and role == "src" else "write"
+    return "read" if (s.kind, role) in (("load", "src"), ("wait", "flag")) else "write"
