@@ -9,14 +9,13 @@ from __future__ import annotations
 import os
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, cast
 
 from amk.cli.checked import Checked
 from amk.cli.inputs import Document, find_files, find_targets, read_document
 from amk.cli.output import clean, complain_line, say
 from amk.cli.render_report import FORMATS
+from amk.dsl.record import replace
 from amk.errors import DescriptorError, InputError, Refused
 from amk.harness.diagnostics import Diagnostic, Report
 
@@ -92,6 +91,8 @@ def _codes(values: Sequence[str]) -> tuple[str, ...]:
         if not code.startswith("AMK"[: len(code)]):
             raise InputError(f"{code[:40]!r} is no rule code", hint="give codes or their beginnings, as AMK3 or AMK301")
         if not any(known.startswith(code) for known in titles()):
+            from difflib import get_close_matches
+
             near = get_close_matches(code, titles(), 1, 0.5)
             hint = f"{near[0]}, or see: amk rules" if near else "amk rules"
             raise InputError(f"no rule has the code {code[:40]!r}", hint=hint)

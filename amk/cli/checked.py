@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from amk.cli.inputs import Document
 from amk.cli.output import clean
+from amk.dsl.record import record, replace
 from amk.harness.diagnostics import Diagnostic, Report
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _POINTER = r"/(?:body|params|buffers|maps|barriers|grid|suppress)(?:/\w+)+"
 _MOST = 1 << 20  # bytes of an author's file that is looked into
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Checked:
     """One file on one target. `place` is where a file that does not read is at fault.
 

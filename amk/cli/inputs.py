@@ -6,10 +6,10 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from amk.dsl.record import record
 from amk.errors import DescriptorError, InputError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _BODY = r'(?s)"(?:body|roles)"\s*:.*(?=\})'
 _LEFT_OUT = r',\s*"at"\s*:\s*"[^"]*"(?=\s*\})'
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Document:
     """A descriptor file: the path as it was given, and its bytes."""
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from argparse import ArgumentParser
+from argparse import ArgumentParser, HelpFormatter
 from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from amk import __version__
 from amk.cli.output import complain, complain_line, fault_of_ours, flush, say, say_error, tolerate_any_text
@@ -42,6 +42,23 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "selftest": ("selftest", "mutants of known kernels: does the checker refuse what goes wrong?"),
     "doctor": ("doctor", "what this machine has and lacks, and what to install"),
 }
+
+
+class _Help(HelpFormatter):
+    """As wide as the terminal, as `shutil` would say; importing it takes longer than all else that a parser does."""
+
+    def __init__(self, prog: str, **how: Any) -> None:
+        super().__init__(prog, **{"width": _columns() - 2, **how})
+
+
+def _columns() -> int:
+    asked = os.environ.get("COLUMNS", "")
+    if asked.isdecimal() and int(asked):
+        return int(asked)
+    try:
+        return os.get_terminal_size(sys.__stdout__.fileno()).columns or 80  # type: ignore[union-attr]
+    except (AttributeError, ValueError, OSError):
+        return 80
 
 
 class _Parser(ArgumentParser):
@@ -122,7 +139,7 @@ def _dispatch(argv: list[str]) -> int:
         return _unknown(argv[0])
     module, summary = COMMANDS[argv[0]]
     about = f"{summary[0].upper()}{summary[1:]}."
-    parser = _Parser(prog=f"amk {argv[0]}", description=about, allow_abbrev=False)
+    parser = _Parser(prog=f"amk {argv[0]}", description=about, allow_abbrev=False, formatter_class=_Help)
     getattr(import_module(f"amk.cli.{module}"), f"add_{argv[0]}")(parser, argv[1:])
     args = parser.parse_args(argv[1:])
     code: int = args.run(args)

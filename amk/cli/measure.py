@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from amk.cli.checked import Checked
 from amk.dsl.expr import integers
+from amk.dsl.record import replace
 from amk.errors import Refused
 
 if TYPE_CHECKING:

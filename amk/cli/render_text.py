@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from textwrap import wrap
 
 from amk.cli.checked import Checked, author_line, repaired, worded
 from amk.cli.output import clean, paint
@@ -72,6 +71,8 @@ def _shown(r: Checked, pointer: str, said: str, *, again: bool = False) -> Itera
     source = "" if again else _source(r, pointer, line)
     if source:
         yield paint(f"{line:>6}  |  {source}", "dim")
+    from textwrap import wrap
+
     for part in said.splitlines():
         yield from (f"        |  {x}" for x in wrap(worded(r, part), _TEXT))
 

@@ -13,10 +13,10 @@ kernel = k.finish(grid=(cdiv(n, 256),))
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Literal
 
 from amk.dsl.expr import Elem, Expr, ExprLike, Var, as_expr
@@ -51,7 +51,7 @@ from amk.errors import DescriptorError
 
 __all__ = ["Handle", "KernelBuilder", "Loop"]
 
-_HERE = str(Path(__file__).parent)
+_HERE = os.path.dirname(__file__)
 
 
 class Handle:
@@ -377,6 +377,6 @@ def _place() -> str | None:
     while frame is not None:
         name = frame.f_code.co_filename
         if not name.startswith(_HERE) and not name.endswith("contextlib.py"):
-            return f"{Path(name).name}:{frame.f_lineno}"
+            return f"{os.path.basename(name)}:{frame.f_lineno}"
         frame = frame.f_back  # type: ignore[assignment]
     return None

@@ -141,7 +141,9 @@ class Const(Expr):
 
     def __new__(cls, value: int | float | bool) -> Const:
         kind = type(value)
-        return _made(cls, ("const", kind, repr(value) if kind is float else value), ("value",), (value,))  # -0.0 != 0.0
+        key = "const", kind, repr(value) if kind is float else value  # -0.0 != 0.0
+        found: Const | None = _TABLE.get(key)
+        return found if found is not None else _made(cls, key, ("value",), (value,))
 
     def __reduce__(self) -> tuple[type[Const], tuple[int | float | bool]]:
         return Const, (self.value,)
@@ -154,7 +156,9 @@ class Var(Expr):
     name: str
 
     def __new__(cls, name: str) -> Var:
-        return _made(cls, ("var", name), ("name",), (name,))
+        key = "var", name
+        found: Var | None = _TABLE.get(key)
+        return found if found is not None else _made(cls, key, ("name",), (name,))
 
     def __reduce__(self) -> tuple[type[Var], tuple[str]]:
         return Var, (self.name,)
@@ -168,7 +172,9 @@ class Apply(Expr):
     args: tuple[Expr, ...]
 
     def __new__(cls, op: str, args: tuple[Expr, ...]) -> Apply:
-        return _made(cls, ("apply", op, args), ("op", "args"), (op, args))
+        key = "apply", op, args
+        found: Apply | None = _TABLE.get(key)
+        return found if found is not None else _made(cls, key, ("op", "args"), (op, args))
 
     def __reduce__(self) -> tuple[type[Apply], tuple[str, tuple[Expr, ...]]]:
         return Apply, (self.op, self.args)
@@ -182,7 +188,9 @@ class Elem(Expr):
     index: tuple[Expr, ...]
 
     def __new__(cls, buffer: str, index: tuple[Expr, ...]) -> Elem:
-        return _made(cls, ("elem", buffer, index), ("buffer", "index"), (buffer, index))
+        key = "elem", buffer, index
+        found: Elem | None = _TABLE.get(key)
+        return found if found is not None else _made(cls, key, ("buffer", "index"), (buffer, index))
 
     def __reduce__(self) -> tuple[type[Elem], tuple[str, tuple[Expr, ...]]]:
         return Elem, (self.buffer, self.index)
@@ -196,9 +204,7 @@ _T = TypeVar("_T", bound=Expr)
 
 
 def _made(cls: type[_T], key: tuple[Any, ...], fields: tuple[str, ...], values: tuple[Any, ...]) -> _T:
-    found: _T | None = _TABLE.get(key)
-    if found is not None:
-        return found
+    """A term that is not in the table."""
     if len(_TABLE) >= _FULL:
         _TABLE.clear()
     e = object.__new__(cls)
@@ -234,17 +240,18 @@ FOLD: dict[str, Callable[[int, int], int | bool]] = {
 
 def apply(op: str, *args: ExprLike) -> Expr:
     """`op(args)`, integer constants folded and neutral elements dropped (for builders; the parser keeps all)."""
-    a = tuple(map(as_expr, args))
+    a = tuple([x if isinstance(x, Expr) else as_expr(x) for x in args])
     if op == "neg" and isinstance(a[0], Const) and not isinstance(a[0].value, bool):
         return Const(-a[0].value)
     if op == "select" and isinstance(a[0], Const):
         return a[1] if a[0].value else a[2]
     if op in ("and", "or"):
         return _fold_logic(op, a)
-    left, right = a[0], a[-1]
-    if len(a) == 2 and op in FOLD and (ints := integers(left, right)) is not None:
+    if len(a) != 2 or (type(a[0]) is not Const and type(a[1]) is not Const):
+        return Apply(op, a)
+    if op in FOLD and (ints := integers(*a)) is not None:
         return _fold_ints(op, *ints)
-    simpler = _neutral(op, left, right)
+    simpler = _neutral(op, *a)
     return Apply(op, a) if simpler is None else simpler
 
 
@@ -269,18 +276,25 @@ def _fold_logic(op: str, a: tuple[Expr, ...]) -> Expr:
 
 
 def _neutral(op: str, left: Expr, right: Expr) -> Expr | None:
-    if right == _ZERO and op in ("+", "-", "^", "|", "<<", ">>"):
+    """What is left where one side is 0 or 1 and has no effect, or takes all."""
+    first, last = _small(left), _small(right)
+    if last == 0 and op in ("+", "-", "^", "|", "<<", ">>"):
         return left
-    if left == _ZERO and op in ("+", "^", "|"):
+    if first == 0 and op in ("+", "^", "|"):
         return right
-    if op == "*" and _ZERO in (left, right):
+    if op == "*" and 0 in (first, last):
         return _ZERO
-    if right == _ONE and op in ("*", "//"):
+    if last == 1 and op in ("*", "//"):
         return left
-    return right if left == _ONE and op == "*" else None
+    return right if first == 1 and op == "*" else None
 
 
-_ZERO, _ONE = Const(0), Const(1)
+def _small(e: Expr) -> int | None:
+    """The value of an integer constant."""
+    return e.value if type(e) is Const and type(e.value) is int else None
+
+
+_ZERO = Const(0)
 
 
 def eq(a: ExprLike, b: ExprLike) -> Expr:

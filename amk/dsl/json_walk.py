@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import dataclass, field
 
 from amk.dsl.printable import escape
+from amk.dsl.record import field, record
 
 __all__ = [
     "MAX_DEPTH", "MAX_NAME", "MAX_NODES", "MAX_STRING", "Fault", "Objection", "Walk", "integer", "line_column", "real",
@@ -72,7 +72,7 @@ def line_column(text: str, offset: int) -> tuple[int, int]:
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
-@dataclass(slots=True)
+@record()
 class Frame:
     """An object or array that is still open."""
 
@@ -87,7 +87,7 @@ class Frame:
         return "]" if self.keys is None else "}"
 
 
-@dataclass(slots=True)
+@record()
 class Walk:
     """Reads the text token by token without recursion; `places` maps each JSON pointer to its value's offset."""
 

@@ -11,7 +11,6 @@ are one. What all threads of a block have in common lies in constant memory or i
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from math import prod
 
 from amk.dsl.expr import Apply, Const, Elem, Expr, Var, names
@@ -19,6 +18,7 @@ from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.layout import Swizzle, offset, strides
 from amk.dsl.lives import Loop
 from amk.dsl.nodes import Buffer, Param
+from amk.dsl.record import field, record
 from amk.dsl.sums import Sums
 
 __all__ = ["Kept", "Piece"]
@@ -29,7 +29,7 @@ Key = tuple[object, ...]
 Row = tuple[Key, int, Iterable[Expr]]  # how one row's product is told from others, the loop that moves it, its atoms
 
 
-@dataclass
+@record()
 class Piece:
     """A stretch while it is walked: what it computes anew, and the `copies` that unrolling makes of a statement."""
 

@@ -6,12 +6,12 @@ constants starts no life, since the compiler fills where it reads. A load into a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from math import prod
 from typing import NamedTuple
 
 from amk.dsl.expr import Const, Elem
 from amk.dsl.nodes import Buffer
+from amk.dsl.record import field, record, replace
 from amk.dsl.types import nbytes
 
 __all__ = ["Life", "Lives", "Loop", "most"]
@@ -20,7 +20,7 @@ Span = tuple[int, int]
 Unit = tuple[str, tuple[int | None, ...]]  # an array, and its constant indices
 
 
-@dataclass
+@record()
 class Loop:
     """A loop that is kept: how deep, inside which, where it starts and ends, and what is held all through it.
 
@@ -35,7 +35,7 @@ class Loop:
     held: dict[tuple[object, ...], int] = field(default_factory=dict)
 
 
-@dataclass
+@record()
 class Life:
     """First and last use of a value, and the innermost loops of its uses; `needed` is the first read."""
 

@@ -37,7 +37,7 @@ class Model:
     model_fields: ClassVar[Mapping[str, Any]] = {}
 
     def __init_subclass__(cls) -> None:
-        own = vars(cls).get("__annotations__", {})
+        own = cls.__annotations__
         cls.model_fields = {**cls.model_fields, **{n: _Info(vars(cls).get(n, _MISSING)) for n in own}}
 
     def __init__(self, **data: Any) -> None:

@@ -6,9 +6,8 @@ Two addresses whose atoms agree differ by a constant, which an instruction adds 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from amk.dsl.expr import Apply, Const, Expr, Var
+from amk.dsl.record import field, record
 
 __all__ = ["Sum", "Sums"]
 
@@ -16,7 +15,7 @@ Sum = tuple[int, dict[Expr, int]]
 _ZERO: Sum = (0, {})
 
 
-@dataclass
+@record()
 class Sums:
     """The sums of one kernel's terms; `lets` grows as named values are met."""
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
+from amk.dsl.record import record
 from amk.errors import InputError
 
 __all__ = ["Architecture", "Feature", "Target", "architectures", "devices", "squash"]
@@ -27,7 +27,7 @@ Feature = Literal[
 ALIASES = {"sm90": "sm_90a", "sm100": "sm_100a", "sm120a": "sm_120"}
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Architecture:
     """What every device of one architecture allows; bytes, threads and 32-bit registers."""
 
@@ -57,7 +57,7 @@ class Architecture:
     shared_reserved_per_block: int = 1024
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Target:
     """An architecture, and what is known of the device; None: unknown."""
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from amk.dsl.expr import Elem
 from amk.dsl.kernel import KernelDescriptor, walk
 from amk.dsl.nodes import Statement
+from amk.dsl.record import field, record
 from amk.dsl.target import Target
 from amk.harness.diagnostics import Diagnostic, Obligation
 
@@ -25,7 +25,7 @@ __all__ = ["Context", "ProverChoice"]
 ProverChoice = Literal["auto", "z3", "both"]
 
 
-@dataclass
+@record()
 class Context:
     """A kernel, a target, and how bounds are to be proved (`z3`: every obligation again by Z3; `both`: compared).
 

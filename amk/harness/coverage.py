@@ -24,12 +24,12 @@ Source: `docs/soundness.md`, section on coverage.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from amk.dsl.expr import Apply, Const, Elem, Expr, apply, names
 from amk.dsl.instructions import ROWS
 from amk.dsl.nodes import Call, Param, Role, Statement, TensorMap
+from amk.dsl.record import field, record, replace
 from amk.harness.diagnostics import Obligation
 from amk.harness.events import Program, Unsupported
 from amk.harness.faults import Fault
@@ -43,7 +43,7 @@ __all__ = ["CoverageResult", "Site", "cover", "global_sites", "own_read", "own_r
 MODES = {"read": "r", "write": "w", "update": "a"}
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Site:
     """One global access: the loops and conditions around it, outermost first."""
 
@@ -58,7 +58,7 @@ class Site:
     later: bool = False  # an asynchronous access: nothing orders it with others of its own thread
 
 
-@dataclass
+@record()
 class CoverageResult:
     """Faults AMK304, AMK306, AMK401, AMK402 and AMK008, and what was shown how."""
 

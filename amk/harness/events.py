@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Set
 from math import gcd
+from operator import itemgetter
 from typing import Any
 
 from amk.dsl.evaluate import function_of
@@ -24,10 +25,14 @@ from amk.harness.footprint import Address, Form, Operand, added
 from amk.harness.masks import Column, bits, maximal
 from amk.harness.shared_use import LATER, contiguous, one_group, orders, owned_registers, shared_operands
 
-__all__ = ["BLOCKS", "GRID", "Env", "Operand", "Program", "TooCoarse", "Unsupported", "bits", "free_terms", "orders"]
+__all__ = [
+    "BLOCKS", "GRID", "Env", "Operand", "Program", "TooCoarse", "Unsupported", "Values", "bits", "free_terms", "orders",
+]  # fmt: skip
 
 Env = dict[str, Any]
+Values = Callable[[Mapping[str, Any]], tuple[Any, ...]]
 BLOCKS, GRID = ("bx", "by", "bz"), ("gx", "gy", "gz")
+_THREAD = frozenset(("t",))
 
 
 class Program:
@@ -59,8 +64,8 @@ class Program:
         self._stretches: dict[int, list[tuple[bool, tuple[Statement, ...]]]] = {}
         self._operands: dict[int, tuple[Operand, ...]] = {}
         self._addresses: dict[int, Address] = {}
-        self.known: set[tuple[Expr, ...]] = set()  # terms that do not depend on data
-        self.split: dict[tuple[Any, ...], list[tuple[tuple[Any, ...], int]]] = {}  # threads by values of terms
+        self.plans: dict[Any, Any] = {}  # what the walk has made of a statement for its next visit
+        self._conditions: dict[Expr, tuple[Values, dict[tuple[Any, ...], int]]] = {}
         self.peaceful: dict[tuple[Any, ...], Any] = {}  # pairs of runs that were found not to conflict, with the runs
         self._touches: dict[int, frozenset[str]] = {}
         self._masks: dict[tuple[Any, ...], int] = {}
@@ -113,6 +118,15 @@ class Program:
             f = self._functions[e] = (function_of((x,), used), used)
         return f[0](*[env[n] for n in f[1]])[0]
 
+    def values(self, terms: tuple[Expr, ...]) -> Values:
+        """The values of thread-free terms, as a function of the environment."""
+        placed = tuple(map(self.inline, terms))
+        used = tuple(sorted(frozenset().union(*map(names, placed))))
+        if len(placed) > 1 and all(isinstance(e, Var) for e in placed):
+            return itemgetter(*[str(e) for e in placed])
+        f = function_of(placed, used)
+        return lambda env: f(*[env[n] for n in used])
+
     def thread_dependent(self, e: Expr) -> bool:
         """Whether the value may differ between threads."""
         return "t" in names(self.inline(e))
@@ -136,7 +150,20 @@ class Program:
 
     def chosen(self, cond: Expr, active: int, env: Mapping[str, Any]) -> int:
         """The active threads for which a condition holds."""
-        e = self.inline(cond)
+        plan = self._conditions.get(cond)
+        if plan is None:
+            terms = tuple(dict.fromkeys(maximal(self.inline(cond), _THREAD)))
+            plan = self._conditions[cond] = self.values(terms), {}
+        try:
+            key = plan[0](env)
+        except (ValueError, ZeroDivisionError, OverflowError):
+            return self._chosen(self.inline(cond), active, env)
+        found = plan[1].get(key)
+        if found is None:
+            found = plan[1][key] = self._chosen(self.inline(cond), self.everyone, env)
+        return found & active
+
+    def _chosen(self, e: Expr, active: int, env: Mapping[str, Any]) -> int:
         try:
             return self._passing(e, env) & active
         except (ValueError, ZeroDivisionError, OverflowError):  # the right side may have a value only where it counts

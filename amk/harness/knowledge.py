@@ -16,7 +16,7 @@ from typing import TypeVar
 
 _Key = TypeVar("_Key")
 
-__all__ = ["Clocks", "Know", "covering", "widened"]
+__all__ = ["Clocks", "Know", "Warps", "covering", "told", "widened"]
 
 Clocks = dict[tuple[int, int], int]  # by strand and threads: the count of events before which all are known
 
@@ -30,6 +30,37 @@ def widened(threads: int) -> int:
             out |= 0xFFFFFFFF << warp
         warp += 32
     return out
+
+
+class Warps:
+    """A count for each warp of a strand, kept by count: mostly all warps have the same."""
+
+    __slots__ = ("counts",)
+
+    def __init__(self, threads: int) -> None:
+        self.counts = {0: threads}  # with the threads that have it, whole warps
+
+    def put(self, warps: int, count: int) -> None:
+        """Gives some warps a count."""
+        if warps:
+            self.counts = {n: left for n, held in self.counts.items() if (left := held & ~warps)}
+            self.counts[count] = self.counts.get(count, 0) | warps
+
+    def lift(self, warps: int, count: int) -> None:
+        """Gives those of some warps a count that have a lower one."""
+        lower = 0
+        for n, held in self.counts.items():
+            if n < count:
+                lower |= held
+        self.put(lower & warps, count)
+
+    def above(self, count: int) -> int:
+        """The threads of the warps with a higher count."""
+        out = 0
+        for n, held in self.counts.items():
+            if n > count:
+                out |= held
+        return out
 
 
 class Know:
@@ -77,6 +108,20 @@ def _join(mine: dict[_Key, int], other: dict[_Key, int]) -> None:
     for key, n in other.items():
         if mine.get(key, -1) < n:
             mine[key] = n
+
+
+def told(clocks: Clocks, strand: int, threads: int, count: int) -> None:
+    """Adds that some threads of a strand have come so far, in place of what it implies; nothing if that is implied."""
+    implied = []
+    for key, n in clocks.items():
+        if key[0] == strand:
+            if n >= count and not threads & ~key[1]:
+                return
+            if n <= count and not key[1] & ~threads:
+                implied.append(key)
+    for key in implied:
+        del clocks[key]
+    clocks[strand, threads] = count
 
 
 def covering(clocks: Clocks, strand: int, count: int, together: bool = False) -> int:

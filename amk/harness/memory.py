@@ -126,24 +126,24 @@ class Memory:
         The same accesses by the same strand again: who knows the later ones to be over knows it of the earlier. What is
         overwritten whole: who knows the write to be over knows it of what was ordered before the write.
         """
-        over, kept = new.run.made if replace else 0, []
-        for r in self.records:
-            run = r.run
-            if run is new.run and r.strand is new.strand and r.bar == new.bar and r.proxy == new.proxy:
-                continue
-            if over and run.touched & over == run.touched and (published is None or _within(r, published)):
-                continue
-            kept.append(r)
+        run, strand = new.run, new.strand
+        kept = [
+            r for r in self.records
+            if r.run is not run or r.strand is not strand or r.bar != new.bar or r.proxy != new.proxy
+        ]  # fmt: skip
+        if replace and run.made:
+            towards = run.towards
+            kept = [r for r in kept if not (towards[r.run][1] and (published is None or _within(r, published)))]
         kept.append(new)
         self.records = kept
 
     # -- the rule ---------------------------------------------------------------------------------------------------
     def _check(self, new: Record, active: int, since: int = 0) -> Iterator[Fault]:
-        for r in self.records[since:]:
-            if new.run.clash(r.run):
-                yield from self._ordered(r, new, active)
+        towards = new.run.towards
+        for r in [r for r in self.records[since:] if towards[r.run][0]]:
+            yield from self._ordered(r, new, active)
         for c in self.flight:
-            if c.run.clash(new.run):
+            if towards[c.run][0]:
                 yield from self._landing(c, new)
         yield from self._uninitialised(new)
 

@@ -13,13 +13,13 @@ Source: PTX ISA, memory consistency model (release and acquire patterns, causali
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from amk.dsl.expr import Const, Expr, Var, apply, names
 from amk.dsl.flags import communicates, flag_of, flags
 from amk.dsl.nodes import Atomic, Load, Param, Store, Wait
+from amk.dsl.record import field, record, replace
 from amk.harness.coverage import Site, global_sites, linear, own_read
 from amk.harness.diagnostics import Severity
 from amk.harness.events import BLOCKS, Program, Unsupported
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Flag", "Messages", "messages"]
 
 
-@dataclass
+@record()
 class Flag:
     """How one tensor of flags is used; `index` is the element of a block."""
 
@@ -53,7 +53,7 @@ class Flag:
         return next((place for value, place in self.sets if value >= int(least.value) > 0), None)
 
 
-@dataclass
+@record()
 class Messages:
     """Faults, the flags, and what other engines have to know."""
 

@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amk.dsl.expr import Const, Expr
 from amk.dsl.instructions import ROWS
-from amk.harness.events import Env, Unsupported
+from amk.harness.events import Env, Unsupported, Values
 from amk.harness.faults import Fault, Second
-from amk.harness.masks import bits
+from amk.harness.masks import Column, bits
 from amk.harness.memory import Flight, Memory
 from amk.harness.phases import Phases, Signal
 from amk.harness.strand import Strand
@@ -27,6 +27,16 @@ __all__ = ["Step", "Steps"]
 
 _ZERO = Const(0)
 Step = Iterator[None]
+Classes = list[tuple[tuple[Any, ...], int]]  # values, and the threads that have them
+Terms = Callable[["Steps", Any], tuple[Expr, ...]]
+
+
+class _Plan(NamedTuple):
+    """Of terms of a statement: how they follow the thread, their values without it, and threads by their values."""
+
+    column: Column
+    at: Values
+    split: dict[tuple[int, tuple[Any, ...]], Classes]
 
 
 class Steps:
@@ -40,6 +50,7 @@ class Steps:
         self.unfenced = dict.fromkeys(self.p.owned, strand.threads)  # threads whose registers wgmma may not take yet
         self.arrived: dict[int, tuple[int, bool]] = {}  # by barrier come to: the round, and whether relaxed
         self.waiting, self.pointer, self.blocked, self.moved = 0, "", "", False
+        self.here: Env | None = None  # the values around the strand, until they change
 
     def __str__(self) -> str:
         of = f" of block {self.strand.rank}" if self.p.kernel.cluster > 1 else ""
@@ -50,8 +61,15 @@ class Steps:
         for f in faults:
             self.cluster.add(f, self.strand.rank)
 
+    def around(self) -> Env:
+        """The values around the strand, to keep."""
+        found = self.here
+        if found is None:
+            found = self.here = dict(self.env)
+        return found
+
     def signal(self, s: Any, active: int) -> Signal:
-        return Signal(self.strand, active, self.p.pointers[id(s)], dict(self.env))
+        return Signal(self.strand, active, self.p.pointers[id(s)], self.around())
 
     def until(self, s: Any, active: int, what: str) -> None:
         """Notes what the strand waits for."""
@@ -110,22 +128,45 @@ class Steps:
         return None
 
     # -- mbarriers --------------------------------------------------------------------------------------------------
-    def _classes(self, terms: tuple[Expr, ...], active: int, s: Any) -> list[tuple[tuple[Any, ...], int]]:
-        """Values of terms, each with the active threads that have them."""
-        for e in terms if terms not in self.p.known else ():
-            if why := self.p.data(e):
-                raise Unsupported(f"{e} depends on {why}", self.p.pointers[id(s)])
-        self.p.known.add(terms)
-        column = self.p.columns(terms)
-        values = tuple([self.p.value(k, self.env) for k in column.keys])
-        found = self.p.split.get((terms, active, values))
+    def _classes(self, terms: Terms, active: int, s: Any) -> Classes:
+        """Values of terms of a statement, each with the active threads that have them."""
+        name = id(s), self.strand.rank
+        plan: _Plan | None = self.p.plans.get(name)
+        if plan is None:
+            made = terms(self, s)
+            for e in made:
+                if why := self.p.data(e):
+                    raise Unsupported(f"{e} depends on {why}", self.p.pointers[id(s)])
+            column = self.p.columns(made)
+            plan = self.p.plans[name] = _Plan(column, self.p.values(column.keys), {})
+        column, at, split = plan
+        values = at(self.env)
+        found = split.get((active, values))
         if found is None:
             by: dict[tuple[Any, ...], int] = {}
             for held, (_, threads) in zip(column.at(values), column.classes, strict=True):
                 if threads & active:
                     by[held] = by.get(held, 0) | threads & active
-            found = self.p.split[terms, active, values] = list(by.items())
+            found = split[active, values] = list(by.items())
         return found
+
+    def _arrival(self, s: Any) -> tuple[Expr, ...]:
+        rank = Const(self.strand.rank)
+        peer = s.peer if s.peer is not None else rank
+        return s.barrier.index[0], peer, s.bytes if s.bytes is not None else _ZERO
+
+    def _peer(self, s: Any) -> tuple[Expr, ...]:
+        return (s.peer,)
+
+    def _parity(self, s: Any) -> tuple[Expr, ...]:
+        return s.barrier.index[0], s.parity
+
+    def _first(self, s: Any) -> tuple[Expr, ...]:
+        return (s.refs["bar"].index[0],)
+
+    def _completion(self, s: Any) -> tuple[Expr, ...]:
+        peer = s.args.get("peer", Const(self.strand.rank))
+        return s.refs["bar"].index[0], peer, s.args.get(ROWS[s.row].multicast, _ZERO)
 
     def _phases(self, s: Any, name: str, slot: int, rank: int, signal: Signal, *, fence: bool = False) -> Phases:
         """The mbarrier of a slot, which the active threads must know to be initialised."""
@@ -140,10 +181,8 @@ class Steps:
         return found
 
     def do_arrive(self, s: Any, active: int) -> None:
-        rank = Const(self.strand.rank)
-        terms = (s.barrier.index[0], s.peer if s.peer is not None else rank, s.bytes if s.bytes is not None else _ZERO)
         self.moved = True
-        for (slot, to, size), threads in self._classes(terms, active, s):
+        for (slot, to, size), threads in self._classes(Steps._arrival, active, s):
             signal = self.signal(s, threads)
             b = self._phases(s, s.barrier.buffer, slot, to, signal)
             know = self.strand.published(threads)
@@ -165,7 +204,7 @@ class Steps:
 
     def _remote(self, s: Any, active: int) -> None:
         """A load or store in the shared memory of another block."""
-        for (rank,), threads in self._classes((s.peer,), active, s):
+        for (rank,), threads in self._classes(Steps._peer, active, s):
             signal = self.signal(s, threads)
             if not 0 <= rank < self.p.kernel.cluster:
                 message = f"{signal.who} reaches block {rank} of a cluster of {self.p.kernel.cluster}"
@@ -174,12 +213,12 @@ class Steps:
             if rank != self.strand.rank and run.touched:
                 self._reaches(rank, signal)
                 self.cluster.remote.append((rank, self.strand, self.strand.now, None, signal.pointer))
-            self.report(self.cluster.memory[rank].apply(self.strand, threads, run, dict(self.env)))
+            self.report(self.cluster.memory[rank].apply(self.strand, threads, run, self.around()))
 
     do_load = do_store = _remote
 
     def _wait_phase(self, s: Any, active: int) -> Step:
-        for (slot, parity), threads in self._classes((s.barrier.index[0], s.parity), active, s):
+        for (slot, parity), threads in self._classes(Steps._parity, active, s):
             signal = self.signal(s, threads)
             b = self._phases(s, s.barrier.buffer, slot, self.strand.rank, signal)
             if parity not in (0, 1):
@@ -199,7 +238,7 @@ class Steps:
         row = ROWS[s.row]
         self.moved = True
         if row.name == "mbarrier.init":
-            for (slot,), threads in self._classes((s.refs["bar"].index[0],), active, s):
+            for (slot,), threads in self._classes(Steps._first, active, s):
                 signal, name = self.signal(s, threads), s.refs["bar"].buffer
                 for f in self.cluster.phases[self.strand.rank, name, slot].start(signal):
                     raise Stop(f)
@@ -207,7 +246,7 @@ class Steps:
             self._copy(group, active)
         elif row.completes == "bulk":
             run = self.stretches.run(group, active, self.env, self.narrowed)
-            self.report(self.memory.start(self.strand, active, run, dict(self.env), "bulk"))
+            self.report(self.memory.start(self.strand, active, run, self.around(), "bulk"))
         else:
             self._multiply(group, active)
 
@@ -215,9 +254,7 @@ class Steps:
         """A copy into shared memory of this block, a peer, or several blocks, that completes on mbarriers there."""
         s = group[0]
         row = ROWS[s.row]
-        peer = s.args.get("peer", Const(self.strand.rank))
-        mask = s.args.get(row.multicast, _ZERO)
-        for (slot, to, ranks), threads in self._classes((s.refs["bar"].index[0], peer, mask), active, s):
+        for (slot, to, ranks), threads in self._classes(Steps._completion, active, s):
             signal = self.signal(s, threads)
             run = self.stretches.run(group, threads, self.env, self.narrowed, role="dst")
             size = sum(o.dense for x in group for o in self.p.operands(x) if o.role == "dst") * threads.bit_count()
@@ -227,7 +264,7 @@ class Steps:
                 source = self.stretches.run(group, threads, self.env, self.narrowed, role="src")
                 b = self.cluster.phases[to, s.refs["bar"].buffer, slot]
                 self.report(
-                    self.memory.deliver(self.strand, threads, source, dict(self.env), b.index, b.phase - 1, b.over)
+                    self.memory.deliver(self.strand, threads, source, self.around(), b.index, b.phase - 1, b.over)
                 )
 
     def _deliver(self, s: Any, signal: Signal, run: Run, rank: int, slot: int, size: int) -> None:
@@ -236,7 +273,7 @@ class Steps:
             self._reaches(rank, signal)
             self.cluster.remote.append((rank, self.strand, b.phase, b, signal.pointer))
         memory, into = self.cluster.memory[rank], b.into
-        self.report(memory.deliver(self.strand, signal.active, run, dict(self.env), b.index, b.phase, into))
+        self.report(memory.deliver(self.strand, signal.active, run, self.around(), b.index, b.phase, into))
         for f in b.land(signal, size, self.strand.history(signal.active)):
             raise Stop(f)
 
@@ -251,7 +288,7 @@ class Steps:
                 message = f"{s.row} takes '{name}', which {signal.who} has touched since the last wgmma fence"
                 raise Stop(signal.fault("AMK311", message, 'put a fence ("wgmma") before the first wgmma that follows'))
         run = self.stretches.run(group, active, self.env, self.narrowed)
-        self.report(self.memory.start(self.strand, active, run, dict(self.env), "wgmma", names))
+        self.report(self.memory.start(self.strand, active, run, self.around(), "wgmma", names))
         self.strand.align(active)
 
     def _touched(self, name: str, active: int, pointer: str) -> None:

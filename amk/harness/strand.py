@@ -10,11 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amk.harness.knowledge import Clocks, Know, covering, widened
+from amk.harness.knowledge import Clocks, Know, Warps, covering, told, widened
 
 __all__ = ["Strand"]
-
-_WARP = 0xFFFFFFFF
 
 
 class Strand:
@@ -25,8 +23,7 @@ class Strand:
         self.now = 0
         self.common = Know()
         self.parts: dict[int, Know] = {}
-        self.warps = dict.fromkeys((w for w in range(32) if threads >> 32 * w & _WARP), 0)
-        self.fenced_warps, self.aligned = dict(self.warps), dict(self.warps)
+        self.warps, self.fenced_warps, self.aligned = Warps(threads), Warps(threads), Warps(threads)
         self.fences: dict[int, int] = {}  # by threads: each has fenced what itself did before this count
 
         self._history: tuple[tuple[int, int], Know] | None = None
@@ -105,11 +102,11 @@ class Strand:
 
     def synced(self, count: int) -> int:
         """Own threads that a warp barrier orders with their warp since an event."""
-        return self._lanes(self.warps, count)
+        return self.warps.above(count)
 
     def fenced_lanes(self, count: int) -> int:
         """Own threads that know an event of their warp to be fenced."""
-        return self._lanes(self.fenced_warps, count)
+        return self.fenced_warps.above(count)
 
     def fenced_itself(self, count: int) -> int:
         """Own threads that have fenced what they did themselves."""
@@ -119,13 +116,9 @@ class Strand:
                 out |= threads
         return out
 
-    @staticmethod
-    def _lanes(warps: dict[int, int], count: int) -> int:
-        out = 0
-        for w, then in warps.items():
-            if then > count:
-                out |= _WARP << 32 * w
-        return out
+    def _whole(self, threads: int) -> int:
+        """Of some threads, the warps that are complete."""
+        return self.threads & ~widened(self.threads & ~threads)
 
     # -- what others learn ------------------------------------------------------------------------------------------
     def published(self, active: int) -> Know:
@@ -135,16 +128,16 @@ class Strand:
         for threads, part in self.parts.items():
             if threads & active:
                 out.join(part)
-        self._add(out.done, active, self.now)
-        self._add_warps(out.done, active, self.warps)
+        self._tell(out.done, active, self.warps)
+        told(out.done, self.index, active, self.now)
         for threads, then in self.fences.items():
             if threads & active:
-                self._add(out.fenced, threads & active, then)
-        self._add_warps(out.fenced, active, self.fenced_warps)
+                told(out.fenced, self.index, threads & active, then)
+        self._tell(out.fenced, active, self.fenced_warps)
         for key, n in out.done.items():
             if out.seen.get(key, -1) < n:
                 out.seen[key] = n
-        self._add_warps(out.seen, active, self.aligned)
+        self._tell(out.seen, active, self.aligned)
         return out
 
     def history(self, active: int) -> Know:
@@ -156,18 +149,12 @@ class Strand:
             self.now = now  # nothing is an event here
         return self._history[1]
 
-    def _add(self, clocks: Clocks, threads: int, count: int) -> None:
-        if clocks.get((self.index, threads), -1) < count:
-            clocks[self.index, threads] = count
-
-    def _add_warps(self, clocks: Clocks, active: int, warps: dict[int, int]) -> None:
+    def _tell(self, clocks: Clocks, active: int, warps: Warps) -> None:
         """What whole warps had in common at a warp barrier, of those that have an active thread."""
-        by: dict[int, int] = {}
-        for w, then in warps.items():
-            if then and active >> 32 * w & _WARP:
-                by[then] = by.get(then, 0) | (_WARP << 32 * w & self.threads)
-        for then, threads in by.items():
-            self._add(clocks, threads, then)
+        wide = widened(active)
+        for then, threads in warps.counts.items():
+            if then and threads & wide:
+                told(clocks, self.index, threads & wide, then)
 
     # -- what they learn --------------------------------------------------------------------------------------------
     def learn(self, active: int, know: Know) -> None:
@@ -187,26 +174,22 @@ class Strand:
                 into.fenced = dict(part.done)
                 self.learn(threads & active, into)
         self.fences = {m: n for m, n in self.fences.items() if m & ~active} | {active: self.now}
-        for w, then in self.warps.items():
-            if not (_WARP << 32 * w & self.threads) & ~active:
-                self.fenced_warps[w] = max(self.fenced_warps[w], then)
+        whole = self._whole(active)
+        for then, threads in self.warps.counts.items():
+            self.fenced_warps.lift(threads & whole, then)
 
     def align(self, active: int) -> None:
         """Whole warps execute one instruction: what their lanes did before has happened."""
         self.tick()
-        for w in self.warps:
-            if active >> 32 * w & _WARP:
-                self.aligned[w] = self.now
+        self.aligned.put(widened(active) & self.threads, self.now)
 
     def warp_barrier(self, active: int) -> None:
         """Whole warps meet: their lanes know what any of them knows."""
         self.align(active)
-        for w in self.warps:
-            lanes = _WARP << 32 * w & self.threads
-            if active & lanes:
-                self.warps[w] = self.now
-                then = [n for m, n in self.fences.items() if not lanes & ~m]
-                self.fenced_warps[w] = max(self.fenced_warps[w], *then, 0)
+        wide = widened(active) & self.threads
+        self.warps.put(wide, self.now)
+        for threads, then in self.fences.items():
+            self.fenced_warps.lift(self._whole(threads) & wide, then)
         for threads in list(self.parts):
             wide = threads & ~active | widened(threads & active) & self.threads
             if wide != threads:
@@ -217,5 +200,5 @@ class Strand:
         self.tick()
         self.common.join(know)
         self.parts.clear()
-        self.warps = dict.fromkeys(self.warps, self.now)
-        self.aligned = dict(self.warps)
+        self.warps.put(self.threads, self.now)
+        self.aligned.put(self.threads, self.now)

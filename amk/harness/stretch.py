@@ -13,7 +13,7 @@ from amk.dsl.expr import Elem
 from amk.dsl.instructions import ROWS
 from amk.dsl.nodes import Buffer, Statement
 from amk.dsl.types import nbytes
-from amk.harness.events import Env, Operand, Program, TooCoarse, Unsupported, free_terms
+from amk.harness.events import Env, Operand, Program, TooCoarse, Unsupported, Values, free_terms
 from amk.harness.faults import Fault, Second
 from amk.harness.footprint import Address, Footprint, Pattern
 from amk.harness.masks import bits
@@ -42,7 +42,7 @@ class Stretches:
 
     def __init__(self, program: Program) -> None:
         self.p = program
-        self._terms: dict[int, tuple[Any, ...]] = {}
+        self._values: dict[tuple[int, int], Values] = {}  # of the terms that decide what a group touches
         self._runs: dict[tuple[Any, ...], Run] = {}
         self._footprints: dict[tuple[Any, ...], Footprint] = {}
         self._patterns: dict[tuple[Any, ...], Pattern] = {}
@@ -51,10 +51,11 @@ class Stretches:
 
     def run(self, group: tuple[Statement, ...], active: int, env: Env, narrowed: Narrowed, role: str = "") -> Run:
         """What the statements touch (of calls, by the operand of one role), with the faults among them."""
-        terms = self._terms.get(id(group))
-        if terms is None:
-            terms = self._terms[id(group)] = free_terms(self.p, group)
-        key = (id(group), active, role, *[self.p.value(e, env) for e in terms])
+        name = id(group[0]), len(group)  # statements outlive the walk; tuples of them need not
+        values = self._values.get(name)
+        if values is None:
+            values = self._values[name] = self.p.values(free_terms(self.p, group))
+        key = (name, active, role, values(env))
         found = self._runs.get(key)
         if found is None:
             found = self._runs[key] = _Stretch(self, env, narrowed, role).walk(group, active)
@@ -134,10 +135,11 @@ class _Stretch:
 
     def walk(self, group: tuple[Statement, ...], active: int) -> Run:
         """The run of the statements; leaves the environment as it was."""
+        before = dict(self.env)
         for s in group:
             self._collect(s, active, True)
-        for n in self.env.keys() - self.outer:
-            del self.env[n]
+        self.env.clear()
+        self.env.update(before)
         self._conflicts()
         return self.out
 
@@ -241,7 +243,11 @@ def trips(p: Program, s: Any, active: int, env: Env) -> Iterator[int]:
     """Runs `env` through the iterations of a loop and gives the threads that take part in each."""
     if s.until is not None:
         raise Unsupported("a loop that synchronises or uses shared memory and stops early", p.pointers[id(s)])
-    carried = [c for c in s.carry if c.name not in p.tainted]
+    plan = p.plans.get(id(s))
+    if plan is None:
+        held = [c for c in s.carry if c.name not in p.tainted]
+        plan = p.plans[id(s)] = held, [c.name for c in held], p.values(tuple([c.next for c in held]))
+    carried, named, following = plan
     for c in carried:
         env[c.name] = p.value(c.init, env)
     if p.thread_dependent(s.lo) or p.thread_dependent(s.hi):
@@ -251,7 +257,7 @@ def trips(p: Program, s: Any, active: int, env: Env) -> Iterator[int]:
     for count, inner in enumerate(rounds, 1):
         p.rounds[id(s)] = max(p.rounds.get(id(s), 0), count)
         yield inner
-        env.update([(c.name, p.value(c.next, env)) for c in carried])
+        env.update(zip(named, following(env), strict=True))
 
 
 def _uniform_rounds(p: Program, s: Any, active: int, env: Env) -> Iterator[int]:

@@ -10,13 +10,13 @@ Anything that does not fit answers False, and the caller enumerates whole grids 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import product
 from math import gcd, prod
 
 from amk.dsl.evaluate import function_of
 from amk.dsl.expr import Apply, Const, Expr, Var, has_elements, integers, names
 from amk.dsl.nodes import Param
+from amk.dsl.record import replace
 from amk.harness.columns import Tables
 from amk.harness.coverage import Site, linear, rebuilt
 from amk.harness.events import Program

@@ -41,6 +41,7 @@ class Run:
         self.faults: list[Fault] = []
         self.registers: dict[str, str] = {}  # with the pointer of the first statement that touches one
         self.aligned = False  # whether whole warps execute an instruction together
+        self.towards = _Towards(self)
 
     def add(self, f: Footprint) -> None:
         """Takes one footprint into the masks."""
@@ -85,6 +86,22 @@ class Run:
         for f in self.parts:
             out |= f.pattern.threads
         return out
+
+
+class _Towards(dict[Run, tuple[bool, bool]]):
+    """Of a run that is complete, by other runs: whether they clash, and whether it initialises all that they touch.
+
+    Asked again and again of the same two, and reckoned once.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def __missing__(self, other: Run) -> tuple[bool, bool]:
+        run = self._run
+        over = bool(run.made) and other.touched & run.made == other.touched
+        found = self[other] = bool(run.clash(other)), over
+        return found
 
 
 def _compatible(a: Footprint, b: Footprint) -> bool:

@@ -43,7 +43,7 @@ class Walk(Steps):
                         yield from steps
                 continue
             run = self.stretches.run(group, active, self.env, self.narrowed)
-            self.report(self.memory.apply(self.strand, active, run, dict(self.env)))
+            self.report(self.memory.apply(self.strand, active, run, self.around()))
             if run.aligned:
                 self.strand.align(active)
             for name, pointer in run.registers.items():
@@ -63,12 +63,14 @@ class Walk(Steps):
         for e in (s.lo, s.hi, s.step):
             self._known(s, e)
         for inner in trips(self.p, s, active, self.env):
+            self.here = None
             if inner != active:
                 text = f"{s.var} in range({s.lo}, {s.hi}, {s.step})"
                 self.narrowed.append((self.p.pointers[id(s)], f"the trip count of {text}", inner.bit_count()))
             yield from self.body(s.body, inner)
             if inner != active:
                 self.narrowed.pop()
+        self.here = None
 
     def do_team(self, s: Any, active: int) -> Step:
         for i, role in enumerate(s.roles):

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from amk.dsl.kernel import KernelDescriptor, Origin
+from amk.dsl.record import replace as renewed
 from amk.dsl.target import Target
 from amk.harness import samples
 from amk.runtime import build
@@ -56,9 +57,9 @@ INPUTS: dict[str, tuple[str, Inputs]] = {
     "a constant of the descriptor": ("descriptor", (samples.vector_add(threads=128), A100)),
     "the agent's version": ("agent", (by_agent("rules 2"), A100)),
     "the agent": ("agent", (by_agent("people 1"), A100)),
-    "the architecture": ("target", (KERNEL, replace(A100, architecture=Target.find("sm_86").architecture))),
+    "the architecture": ("target", (KERNEL, renewed(A100, architecture=Target.find("sm_86").architecture))),
     "the device": ("device_name", (KERNEL, Target.find("sm_80"))),
-    "the driver": ("driver", (KERNEL, replace(A100, driver="580.159.04"))),
+    "the driver": ("driver", (KERNEL, renewed(A100, driver="580.159.04"))),
 }
 PROCESS: dict[str, tuple[str, Patch]] = {
     "the toolkit": ("toolkit", other_toolkit),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 
 from amk.dsl.expr import BUILTINS
 from amk.dsl.kernel import KernelDescriptor
@@ -45,6 +44,8 @@ class Undefined(Rule):
         if name in known:
             return f"{name} is introduced at {known[name]}: move that before this use, into a body around it"
         names = [*BUILTINS, *known][:_NAMES] if guess else []
+        from difflib import get_close_matches
+
         near = get_close_matches(name, names, 1, 0.6)
         said = f"did you mean {near[0]}? if not, " if near else ""
         return f"{said}declare {name} as a parameter, or give it a value with a let before this use"

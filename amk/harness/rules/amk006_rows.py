@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 
 from amk.dsl.instructions import ROWS
 from amk.dsl.kernel import KernelDescriptor
@@ -59,6 +58,8 @@ def _hint(s: Call) -> str:
     """The nearest instruction, or what this one takes."""
     row = ROWS.get(s.row)
     if row is None:
+        from difflib import get_close_matches
+
         near = get_close_matches(s.row, ROWS, 3, 0.4)
         return f"did you mean {' or '.join(near)}?" if near else f"instructions are {', '.join(_families())}"
     roles = ", ".join(f"{o.role} ({o.space})" for o in row.operands)

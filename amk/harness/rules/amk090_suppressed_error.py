@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 
 from amk.dsl.kernel import KernelDescriptor
 from amk.harness.context import Context
@@ -34,6 +33,8 @@ class SuppressedError(Rule):
 
         for i, s in enumerate(k.kernel.suppress):
             if s.code not in titles():
+                from difflib import get_close_matches
+
                 near = get_close_matches(s.code, [c for c, (_, kind) in titles().items() if kind == "warning"], 1, 0.5)
                 hint = f"{near[0]}, or see: amk rules" if near else "amk rules"
                 yield self.report(k, f"/suppress/{i}", f"no rule has the code {s.code}", hint=hint)
