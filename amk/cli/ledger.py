@@ -68,8 +68,8 @@ class Ledger:
             self._unusable(number, "a record has the numbers seed and seconds")
         if found["outcome"] not in OUTCOMES or found["family"] not in self.families:
             self._unusable(number, "its outcome or its family is not known")
-        if any(not isinstance(found.get(n, ""), str) for n in ("rule", "message", "why", "fault")):
-            self._unusable(number, "rule, message, why and fault are texts")
+        if any(not isinstance(found.get(n, ""), str) for n in ("rule", "message", "fault")):
+            self._unusable(number, "rule, message and fault are texts")
         return dict(found)
 
     def _unusable(self, number: int, why: str) -> NoReturn:

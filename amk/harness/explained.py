@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-from amk.harness.diagnostics import Diagnostic
-
 __all__ = ["explanation"]
 
 # Rule, a part of its message, and the limit that it comes from (docs/soundness.md).
@@ -16,6 +14,6 @@ _LIMITS: tuple[tuple[str, str, str], ...] = (
 )
 
 
-def explanation(d: Diagnostic) -> str:
+def explanation(rule: str, message: str) -> str:
     """The limit of the checker that a refusal comes from, or '' where none is known."""
-    return next((why for code, part, why in _LIMITS if d.code == code and re.search(part, d.message)), "")
+    return next((why for code, part, why in _LIMITS if rule == code and re.search(part, message)), "")

@@ -19,7 +19,6 @@ from amk.dsl.types import nbytes
 from amk.errors import AmkError, ArgumentError, Refused
 from amk.harness.check import check
 from amk.harness.diagnostics import UNUSABLE, Diagnostic, Report
-from amk.harness.explained import explanation
 from amk.harness.families import Sizes, Subject
 from amk.harness.interp_args import complete, estimate_lane_ops, tensor_bytes
 from amk.harness.interpret import MAX_CONFIRM_BYTES, MAX_CONFIRM_OPS, Fault, arguments, run
@@ -55,8 +54,7 @@ _OUTSIDE = ("AMK007", "AMK008")
 
 class Verdict(NamedTuple):
     """What one mutant is. `outcome` is a key of OUTCOMES; `rule` the rule that refused it and `message` what it said;
-    `fault` what the interpreter showed, at `sizes`; `why` the explanation of a refusal that no run bears out;
-    `replayed` says that the checker's own counterexample showed it, `other_results` that an accepted mutant computes
+    `fault` what the interpreter showed, at `sizes`; `replayed` says that the checker's own counterexample showed it, `other_results` that an accepted mutant computes
     something else than its kernel (which no rule claims to see)."""
 
     outcome: str
@@ -65,7 +63,6 @@ class Verdict(NamedTuple):
     pointer: str = ""
     fault: str = ""
     sizes: Mapping[str, int] = {}
-    why: str = ""
     replayed: bool = False
     other_results: bool = False
 
@@ -114,21 +111,20 @@ def _refused(mutant: KernelDescriptor, subject: Subject, report: Report) -> Verd
         return Verdict("caught", d.code, d.message, d.pointer, f"as {d.code} says", d.counterexample, replayed=True)
     first = next((d for d in found if not _beyond(mutant, d)), found[0])
     truth = _truth(mutant, subject.sizes, SEEDS[:1])
-    if truth.fault is None:
+    beyond = any(_beyond(mutant, d) for d in found)
+    if truth.fault is None and not beyond:
         seen = truth
         truth = _truth(mutant, _more(mutant, subject, REFUSED_SIZES), SEEDS)
         truth.failure = truth.failure or seen.failure
         truth.outputs |= seen.outputs
     if truth.fault is not None:
         return _shown("caught", truth)._replace(rule=first.code, message=first.message, pointer=first.pointer)
-    outcome = _unshown(mutant, found, truth)
-    return Verdict(outcome, first.code, truth.failure or first.message, first.pointer, why=explanation(first))
+    outcome = "unjudged" if beyond else _unshown(found, truth)
+    return Verdict(outcome, first.code, truth.failure or first.message, first.pointer)
 
 
-def _unshown(mutant: KernelDescriptor, found: Sequence[Diagnostic], truth: _Truth) -> str:
+def _unshown(found: Sequence[Diagnostic], truth: _Truth) -> str:
     """What a refusal is that no run bears out."""
-    if any(_beyond(mutant, d) for d in found):
-        return "unjudged"
     if any(d.code in _OUTSIDE for d in found):
         return "outside"
     if truth.failure:
@@ -151,6 +147,8 @@ def _beyond(kernel: KernelDescriptor, d: Diagnostic) -> bool:
         return True
     if any(d.code == code and part in d.message for code, part in _SAID):
         return True
+    if d.code == "AMK401" and any(p.access == "add" and d.message.startswith(f"{p.name}[") for p in kernel.tensors):
+        return True  # the interpreter counts writes, not additions
     if not d.counterexample:
         return False
     try:

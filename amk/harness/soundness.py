@@ -42,7 +42,7 @@ class Case(NamedTuple):
 
 
 class Soundness:
-    """Judges the mutants of families; `limit` is the seconds that one may take (None: no limit)."""
+    """Judges the mutants of families; `limit` is the seconds of processor time that one may take (None: no limit)."""
 
     def __init__(
         self, families: Mapping[str, Maker] = FAMILIES, checker: Checker = check, limit: float | None = LIMIT_S
@@ -81,11 +81,11 @@ class Soundness:
 
     def record(self, seed: int) -> Record:
         """What became of the mutant of a seed."""
-        start = time.perf_counter()
+        start = time.process_time()
         case, verdict = self._judged(seed)
         out: Record = {
             "seed": seed, "family": case.family, "variant": case.variant, "mutation": case.said,
-            "hash": case.mutant.hash, **verdict.to_dict(), "seconds": round(time.perf_counter() - start, 4),
+            "hash": case.mutant.hash, **verdict.to_dict(), "seconds": round(time.process_time() - start, 4),
         }  # fmt: skip
         if verdict.outcome in _KEPT:
             out["descriptor"] = case.mutant.to_dict(places=False)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from math import sqrt
 from typing import Any
 
+from amk.harness.explained import explanation
 from amk.harness.judge import OUTCOMES
 from amk.harness.soundness import Record
 
@@ -88,10 +89,11 @@ def reasons(records: Sequence[Record]) -> dict[str, Any]:
     groups: dict[tuple[str, str, str], list[Record]] = {}
     for r in records:
         said = _SPECIAL.sub("..", r.get("message", ""))
-        groups.setdefault((r.get("rule", ""), said, r.get("why", "")), []).append(r)
+        rule = r.get("rule", "")
+        groups.setdefault((rule, said, explanation(rule, r.get("message", ""))), []).append(r)
     ordered = sorted(groups.items(), key=lambda group: -len(group[1]))
     return {
-        "count": len(records), "unexplained": sum(1 for r in records if not r.get("why")),
+        "count": len(records), "unexplained": sum(len(found) for (_, _, why), found in ordered if not why),
         "by_reason": [
             {"rule": rule, "reason": said, "why": why, "count": len(found), "families": dict(
                 Counter(r["family"] for r in found)), "seeds": [r["seed"] for r in found]}

@@ -1,4 +1,6 @@
-"""A limit of seconds for a piece of work, where the system has one to give (a main thread on POSIX)."""
+"""A limit of processor time for a piece of work, where the system has one to give (a main thread on POSIX).
+
+Processor time, since a verdict should not depend on what else a machine does."""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ class OutOfTime(BaseException):
 
 @contextmanager
 def limited(seconds: float | None) -> Iterator[None]:
-    """Raises OutOfTime inside after that long; without limit elsewhere than in the main thread of POSIX."""
+    """Raises OutOfTime inside after that much processor time; no limit but in the main thread of POSIX."""
     if seconds is None or not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -25,10 +27,10 @@ def limited(seconds: float | None) -> Iterator[None]:
     def late(number: int, frame: FrameType | None) -> None:
         raise OutOfTime
 
-    before = signal.signal(signal.SIGALRM, late)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGPROF, late)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)

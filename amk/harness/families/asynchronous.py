@@ -61,7 +61,7 @@ def wgmma_gemm(rng: Random) -> Made:
                 k.call("tma.load.2d", {"dst": dst[fill.slot, 0, 0], "src": box, "bar": bar})
             fill.next(**ring.advance(fill.slot, fill.parity))
     kernel = k.finish(grid=(cdiv(n, 8), cdiv(m, 64)))
-    long = 16 * (2 * slots + 1)
+    long = 16 * (slots + 2)
     return kernel, ({"m": 70, "n": 9, "kk": long - 8}, {"m": 3, "n": 8, "kk": 16})
 
 
@@ -104,7 +104,7 @@ def bulk_ring(rng: Random) -> Made:
             refs = {"dst": s[fill.slot, 0], "src": x[fill.var, 0], "bar": ring.full[fill.slot]}
             k.call("bulk.load", refs, bytes=4 * width)
             fill.next(**ring.advance(fill.slot, fill.parity))
-    return k.finish(grid=(1,)), ({"m": 2 * slots + 1}, {"m": slots}, {"m": 0})
+    return k.finish(grid=(1,)), ({"m": slots + 2}, {"m": slots}, {"m": 0})
 
 
 def named_teams(rng: Random) -> Made:

@@ -67,7 +67,7 @@ class _Tile:
             with k.when(both(row < self.m, col < self.n)):
                 k.store(self.c[row, col], self.acc[i])
         kernel = k.finish(grid=(cdiv(self.n, _T), cdiv(self.m, _T)))
-        turns = self.depth * (2 * self.slots + 1)
+        turns = self.depth * (self.slots + 1)
         return kernel, (
             {"m": 11, "n": 8 + v, "kk": turns + v}, {"m": 3, "n": 4 * v, "kk": self.depth},
             {"m": 1, "n": 4, "kk": 0},
@@ -164,7 +164,7 @@ def mma_gemm(rng: Random) -> Made:
         step.next(slot=(slots - 1) - step.slot)
     _store(k, c, acc, (m, n), warps)
     kernel = k.finish(grid=(cdiv(n, 8), cdiv(m, 16 * warps)))
-    return kernel, ({"m": 16 * warps + 3, "n": 16, "kk": 72}, {"m": 5, "n": 8, "kk": 16}, {"m": 1, "n": 8, "kk": 0})
+    return kernel, ({"m": 16 * warps + 3, "n": 16, "kk": 40}, {"m": 5, "n": 8, "kk": 16}, {"m": 1, "n": 8, "kk": 0})
 
 
 def _store(k: KernelBuilder, c: Handle, acc: Handle, size: tuple[Expr, Expr], warps: int) -> None:
