@@ -54,7 +54,8 @@ _OUTSIDE = ("AMK007", "AMK008")
 
 class Verdict(NamedTuple):
     """What one mutant is. `outcome` is a key of OUTCOMES; `rule` the rule that refused it and `message` what it said;
-    `fault` what the interpreter showed, at `sizes`; `replayed` says that the checker's own counterexample showed it, `other_results` that an accepted mutant computes
+    `fault` what the interpreter showed, at `sizes`;
+    `replayed` says that the checker's own counterexample showed it, `other_results` that an accepted mutant computes
     something else than its kernel (which no rule claims to see)."""
 
     outcome: str
