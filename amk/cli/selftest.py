@@ -1,4 +1,7 @@
-"""`amk selftest soundness`: mutants of kernels of many families, the checker's verdict against the interpreter's."""
+"""`amk selftest soundness`: mutants of kernels of many families, the checker's verdict against the interpreter's.
+
+`amk selftest fuzz` stands in `selftest_fuzz`.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +19,24 @@ if TYPE_CHECKING:
 
 __all__ = ["add_selftest", "families"]
 
+_WHAT = "soundness: is what the checker accepts free of faults? fuzz: what do inputs lead to that nobody meant?"
 MOST_SHOWN = 8  # seeds of one reason in text
 MOST_SEEDS = 10_000_000
 
 
 def add_selftest(parser: ArgumentParser, argv: Sequence[str]) -> None:
     """The options of `amk selftest`."""
-    parser.add_argument("what", choices=("soundness",), help="soundness: is what the checker accepts free of faults?")
-    parser.add_argument("--seeds", default="0:200", metavar="A:B", help="a mutant for each of A to B - 1 (0:200)")
+    parser.add_argument("what", choices=("soundness", "fuzz"), help=_WHAT)
+    parser.add_argument(
+        "--seeds", default="0:200", metavar="A:B", help="a mutant or an input for each of A to B - 1 (0:200)"
+    )
     parser.add_argument("--families", default="", metavar="F,…", help="only seeds whose turn one of these has")
     parser.add_argument("--ledger", metavar="FILE", help="keep each record in FILE, and skip the seeds that it has")
     parser.add_argument("--seconds", type=float, metavar="T", help="stop after this long, with what there is")
+    parser.add_argument("--commands", type=int, default=5, metavar="N", help="fuzz: so many through `amk check` (5)")
+    parser.add_argument(
+        "--memory", type=int, default=2048, metavar="MIB", help="fuzz: what this process may take (2048)"
+    )
     parser.add_argument("--json", action="store_true")
     parser.set_defaults(run=run_selftest)
 
@@ -34,6 +44,10 @@ def add_selftest(parser: ArgumentParser, argv: Sequence[str]) -> None:
 def run_selftest(args: Namespace) -> int:
     """0, or 1 for a false accept, or 4 for a checker that failed."""
     first, end = _range(args.seeds)
+    if args.what == "fuzz":
+        from amk.cli.selftest_fuzz import run_fuzz
+
+        return run_fuzz(args, first, end)
     found = _campaign(first, end, args)
     if args.json:
         say_json({"seeds": [first, end], **found})
