@@ -14,6 +14,7 @@ from typing import NamedTuple
 from amk.dsl.kernel import KernelDescriptor
 from amk.harness.families.asynchronous import bulk_ring, named_teams, wgmma_gemm
 from amk.harness.families.blocks import elementwise, reduction, softmax, split_k, transpose
+from amk.harness.families.clusters import peer_swap
 from amk.harness.families.products import cp_async_gemm, mma_gemm, simt_gemm
 
 __all__ = ["FAMILIES", "Maker", "Sizes", "Subject"]
@@ -34,5 +35,5 @@ Maker = Callable[[Random], tuple[KernelDescriptor, Sequence[Sizes]]]
 FAMILIES: dict[str, Maker] = {
     "elementwise": elementwise, "transpose": transpose, "reduction": reduction, "softmax": softmax,
     "split_k": split_k, "simt_gemm": simt_gemm, "cp_async_gemm": cp_async_gemm, "mma_gemm": mma_gemm,
-    "wgmma_gemm": wgmma_gemm, "bulk_ring": bulk_ring, "named_teams": named_teams,
+    "wgmma_gemm": wgmma_gemm, "bulk_ring": bulk_ring, "named_teams": named_teams, "peer_swap": peer_swap,
 }  # fmt: skip
