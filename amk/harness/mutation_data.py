@@ -14,7 +14,10 @@ __all__ = ["Data", "Draw", "rewrite", "statements"]
 Data = dict[str, Any]
 Draw = Callable[[Random, Data], str]  # changes the data in place; '' where there is nothing to change
 Site = tuple[str, Any, Any]  # where, and the container and key of an expression
-_TEXTS = ("value", "view", "dst", "src", "when", "other", "lo", "hi", "step", "until", "cond", "fact", "barrier")
+_TEXTS = (
+    "value", "view", "dst", "src", "when", "other", "lo", "hi", "step", "until", "cond", "fact", "barrier", "parity",
+    "bytes", "peer",
+)  # fmt: skip
 _LISTS = ("values", "args", "refs")
 
 

@@ -13,16 +13,18 @@ from pydantic import ValidationError
 from amk.dsl.expr import ExprError
 from amk.dsl.kernel import KernelDescriptor
 from amk.harness.mutation_data import Draw
+from amk.harness.mutations_async import ASYNCHRONOUS
 from amk.harness.mutations_declared import DECLARATIONS
 from amk.harness.mutations_statements import STATEMENTS
 from amk.harness.mutations_terms import TERMS
 
 __all__ = ["MUTATIONS", "mutate"]
 
-MUTATIONS: dict[str, Draw] = {**STATEMENTS, **TERMS, **DECLARATIONS}
+MUTATIONS: dict[str, Draw] = {**STATEMENTS, **TERMS, **DECLARATIONS, **ASYNCHRONOUS}
 _WEIGHTS = {
     "drop": 3, "constant": 4, "swap": 2, "shift": 2, "divisor": 2, "comparison": 2, "move": 2, "shape": 2, "wrap": 2,
     "index": 4, "variable": 2, "bound": 2, "carry": 2, "only": 2, "repeat": 2,
+    "parity": 2, "expected": 2, "mbarrier": 2, "other barrier": 2, "named": 2, "roles": 2,
 }  # fmt: skip
 _NAMES = [n for n in MUTATIONS for _ in range(_WEIGHTS.get(n, 1))]
 _TRIES = 64

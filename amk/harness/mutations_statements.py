@@ -11,12 +11,19 @@ from amk.harness.mutation_data import Data, Draw, statements
 
 __all__ = ["STATEMENTS"]
 
-_ROWS = (("cp.async.4", "cp.async.8", "cp.async.16"), ("shfl.down", "shfl.up"), ("shfl.bfly", "shfl.idx"))
+_ROWS = (
+    ("cp.async.4", "cp.async.8", "cp.async.16"), ("shfl.down", "shfl.up"), ("shfl.bfly", "shfl.idx"),
+    ("ldmatrix.x1", "ldmatrix.x2", "ldmatrix.x4"), ("ldmatrix.x1.trans", "ldmatrix.x2.trans", "ldmatrix.x4.trans"),
+    ("ldmatrix.x2", "ldmatrix.x2.trans"), ("ldmatrix.x4", "ldmatrix.x4.trans"),
+    ("mma.m16n8k16.bf16", "mma.m16n8k8.bf16"), ("bulk.store", "bulk.reduce.add"),
+    ("wgmma.m64n8k16.bf16.k.k", "wgmma.m64n16k16.bf16.k.k", "wgmma.m64n8k16.f16.k.k"),
+)  # fmt: skip
+_ORDER = ("sync", "wait", "commit", "fence", "arrive")
 
 
 def _drop(rng: Random, data: Data) -> str:
     rare = rng.random() < 0.5  # what orders threads is rare, and the best place to err
-    kinds = ("sync", "commit", "wait", "assume") if rare else ("store", "load", "call", "atomic", "if", "for")
+    kinds = (*_ORDER, "assume") if rare else ("store", "load", "call", "atomic", "if", "for")
     found = statements(data, *kinds)
     if not found:
         return ""
@@ -35,7 +42,7 @@ def _unguard(rng: Random, data: Data) -> str:
 
 
 def _wrap(rng: Random, data: Data) -> str:
-    found = statements(data, "sync") if rng.random() < 0.7 else statements(data, "sync", "wait", "commit", "call")
+    found = statements(data, "sync") if rng.random() < 0.7 else statements(data, *_ORDER, "call")
     if not found:
         return ""
     pointer, body, i = rng.choice(found)
@@ -66,7 +73,7 @@ def _swap(rng: Random, data: Data) -> str:
 
 def _shift(rng: Random, data: Data) -> str:
     """An ordering point, or any other statement, some places up or down in its body."""
-    ordering = [x for x in statements(data, "sync", "wait", "commit") if len(x[1]) > 1]
+    ordering = [x for x in statements(data, *_ORDER) if len(x[1]) > 1]
     found = ordering if ordering and rng.random() < 0.5 else [x for x in statements(data) if len(x[1]) > 1]
     if not found:
         return ""
@@ -176,16 +183,16 @@ def _width(rng: Random, data: Data) -> str:
 
 
 def _copy(rng: Random, data: Data) -> str:
-    """The width of an asynchronous copy, or the distance of a shuffle's partner."""
-    found = [(pointer, body[i]) for pointer, body, i in statements(data, "call")]
+    """The width of an asynchronous copy, the way of a shuffle, or another row of the same operands."""
+    found = [
+        (pointer, body[i], [r for family in _ROWS if body[i]["row"] in family for r in family if r != body[i]["row"]])
+        for pointer, body, i in statements(data, "call")
+    ]
+    found = [x for x in found if x[2]]
     if not found:
         return ""
-    pointer, s = rng.choice(found)
-    old = s["row"]
-    family = next((f for f in _ROWS if old in f), ())
-    if not family:
-        return ""
-    s["row"] = rng.choice([r for r in family if r != old])
+    pointer, s, others = rng.choice(found)
+    old, s["row"] = s["row"], rng.choice(others)
     return f"{old} to {s['row']} at {pointer}"
 
 

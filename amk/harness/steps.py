@@ -122,9 +122,10 @@ class Steps:
             self.strand.align(active)
         self.strand.wait(s.queue, self.p.pointers[id(s)], s.pending)
         self.strand.tick()
-        mine = self._mine(s.queue, active, s)
-        last = self.strand.committed(s.queue, active) - s.pending
-        self.memory.retire([c for c in mine if c.group is not None and c.group <= last])
+        # Each thread waits for its own groups: others that wait along, and have fewer or none, hold nothing up.
+        mine = [c for c in self._mine(s.queue, active, s) if c.group is not None]
+        committed = {c.active: self.strand.committed(s.queue, c.active) for c in mine}
+        self.memory.retire([c for c in mine if c.group is not None and c.group <= committed[c.active] - s.pending])
         return None
 
     # -- mbarriers --------------------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ CASES: dict[str, tuple[tuple[str, ...], str, str]] = {  # command: its words, an
     "run": (("gem",), "DescriptorError", "cannot read gem"),
     "bench": (("gemm", "--m", "8", "--n", "8", "--k", "8"), "EnvironmentProblem", "needs a GPU"),
     "cache": (("empty",), "InputError", "empty"),
-    "selftest": (("soundness", "--mutants", "-1"), "InputError", "--mutants"),
+    "selftest": (("soundness", "--seeds", "2:1"), "InputError", "--seeds"),
 }
 NEVER_FAIL = {"demo", "doctor", "schema"}  # but for their options: they show what is wrong and go on
 

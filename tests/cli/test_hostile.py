@@ -264,7 +264,7 @@ def test_arguments_of_a_run(amk: Amk, options: list[str]) -> None:
     ["check"], ["check", "x", "--format", "\x1b"], ["check", "--select", "\x1b[2J", "x"],
     ["check", "good.amk.json", "--target", "a" * 9999],
     ["targets", "\x1b[2J"], ["targets", "--detect", "--device", "-1"], ["selftest", "x"],
-    ["selftest", "soundness", "--mutants", "-1"], ["new", "nope"], ["new", "gemm"], ["bench", "nope"],
+    ["selftest", "soundness", "--seeds", "x"], ["new", "nope"], ["new", "gemm"], ["bench", "nope"],
     ["new", "gemm", "--m", "9" * 25, "--n", "1", "--k", "1"], ["new", "gemm", "--m", "1.5"],
     ["new", "gemm", "--m", "1", "--n", "1", "--k", "1", "--bm", "0"],
     ["run", "gemm", "--m", "1", "--n", "1", "--k", "1", "--seed", "-1"], ["run", "nope"],

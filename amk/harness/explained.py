@@ -1,0 +1,19 @@
+"""Why the checker may refuse what shows no fault: its documented limits, each by rule and by what the message says."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["explanation"]
+
+# Rule, a part of its message, and the limit that it comes from (docs/soundness.md).
+_LIMITS: tuple[tuple[str, str, str], ...] = (
+    ("AMK008", "", "known limits: the fragment that the engines read"),
+    ("AMK208", "can be zero or negative", "a step has to be positive even where a loop takes no turn"),
+    ("AMK401", "neither in tile form nor in grid-stride form", "lemma 6: coverage is shown by form, else undecided"),
+)
+
+
+def explanation(rule: str, message: str) -> str:
+    """The limit of the checker that a refusal comes from, or '' where none is known."""
+    return next((why for code, part, why in _LIMITS if rule == code and re.search(part, message)), "")
