@@ -6,9 +6,10 @@ import re
 
 __all__ = ["explanation"]
 
-# Rule, a part of its message, and the limit that it comes from (docs/soundness.md).
+# Rule, a part of its message, and the limit that it comes from (docs/soundness.md, or the page of the rule).
 _LIMITS: tuple[tuple[str, str, str], ...] = (
     ("AMK008", "", "known limits: the fragment that the engines read"),
+    ("AMK207", "surely written", "AMK207: a write under an `if` counts under its own condition only"),
     ("AMK208", "can be zero or negative", "a step has to be positive even where a loop takes no turn"),
     ("AMK401", "neither in tile form nor in grid-stride form", "lemma 6: coverage is shown by form, else undecided"),
 )

@@ -45,10 +45,10 @@ OUTCOMES = {
     "checker failed": "the checker raised an error of its own",
     "interpreter failed": "the interpreter raised an error of its own",
 }
-# Limits of a device, and what a kernel says that it does with a tensor: the interpreter has no opinion about these.
-_UNJUDGED = ("AMK1", "AMK404")
+# A domain without a size, limits of a device, and what a kernel says that it does with a tensor: nothing to run.
+_UNJUDGED = ("AMK009", "AMK1", "AMK404")
 # The same by what a message says: promises of a base address, and what a tensor is declared for.
-_SAID = (("AMK209", "bytes of alignment"), ("AMK401", "is declared readwrite and never written"))
+_SAID = (("AMK209", "bytes of alignment"), ("AMK401", "and never written"))
 _OUTSIDE = ("AMK007", "AMK008")
 
 

@@ -25,7 +25,7 @@ def statements(data: Data, *kinds: str) -> list[tuple[str, list[Data], int]]:
     """Every statement of these kinds (of any, where none is named): its pointer, its body and its place there."""
     return [
         (f"{pointer}/{i}", body, i)
-        for pointer, body in _bodies(data["body"])
+        for pointer, body in _bodies(data.get("body", []))
         for i, s in enumerate(body) if not kinds or s["kind"] in kinds
     ]  # fmt: skip
 
