@@ -16,7 +16,7 @@ Draw = Callable[[Random, Data], str]  # changes the data in place; '' where ther
 Site = tuple[str, Any, Any]  # where, and the container and key of an expression
 _TEXTS = (
     "value", "view", "dst", "src", "when", "other", "lo", "hi", "step", "until", "cond", "fact", "barrier", "parity",
-    "bytes", "peer",
+    "bytes", "peer", "flag", "old",
 )  # fmt: skip
 _LISTS = ("values", "args", "refs")
 
