@@ -49,7 +49,7 @@ OUTCOMES = {
 # A domain without a size, limits of a device, and what a kernel says that it does with a tensor: nothing to run.
 _UNJUDGED = ("AMK009", "AMK1", "AMK404")
 # The same by what a message says: promises of a base address, and what a tensor is declared for.
-_SAID = (("AMK209", "bytes of alignment"), ("AMK401", "and never written"))
+_SAID = (("AMK205", "guarantees"), ("AMK209", "bytes of alignment"), ("AMK401", "and never written"))
 _OUTSIDE = ("AMK007", "AMK008")
 
 
