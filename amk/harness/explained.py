@@ -6,10 +6,14 @@ import re
 
 __all__ = ["explanation"]
 
-# Rule, a part of its message, and the limit that it comes from (docs/soundness.md).
+# Rule, a part of its message, and the limit that it comes from (docs/soundness.md, or the page of the rule).
 _LIMITS: tuple[tuple[str, str, str], ...] = (
+    ("AMK007", "", "the target lacks what the kernel needs"),
     ("AMK008", "", "known limits: the fragment that the engines read"),
+    ("AMK206", "updates atomically", "lemma 14: where data decides, the whole array is taken to be touched"),
+    ("AMK207", "surely written", "AMK207: a write under an `if` counts under its own condition only"),
     ("AMK208", "can be zero or negative", "a step has to be positive even where a loop takes no turn"),
+    ("AMK313", "", "the interpreter takes blocks one after another: what they tell each other comes in one order"),
     ("AMK401", "neither in tile form nor in grid-stride form", "lemma 6: coverage is shown by form, else undecided"),
 )
 

@@ -28,6 +28,7 @@ __all__ = ["OUTCOMES", "Checker", "Outputs", "Verdict", "judge", "outputs_of"]
 Checker = Callable[[KernelDescriptor], Report]
 Outputs = dict[tuple[tuple[str, int], ...], dict[str, Any]]
 LANE_OPS = 2_000_000
+DATA = (-40, 80)  # integers that tensors hold: on both sides of what an index may be
 SEEDS = (None, 1)  # schedules of the interpreter: its own, and one drawn at random
 # Sizes drawn besides the subject's: behind an accept, and before a refusal counts as false.
 ACCEPTED_SIZES, REFUSED_SIZES = 2, 6
@@ -45,10 +46,10 @@ OUTCOMES = {
     "checker failed": "the checker raised an error of its own",
     "interpreter failed": "the interpreter raised an error of its own",
 }
-# Limits of a device, and what a kernel says that it does with a tensor: the interpreter has no opinion about these.
-_UNJUDGED = ("AMK1", "AMK404")
+# A domain without a size, limits of a device, and what a kernel says that it does with a tensor: nothing to run.
+_UNJUDGED = ("AMK009", "AMK1", "AMK404")
 # The same by what a message says: promises of a base address, and what a tensor is declared for.
-_SAID = (("AMK209", "bytes of alignment"), ("AMK401", "is declared readwrite and never written"))
+_SAID = (("AMK205", "guarantees"), ("AMK209", "bytes of alignment"), ("AMK401", "and never written"))
 _OUTSIDE = ("AMK007", "AMK008")
 
 
@@ -194,7 +195,7 @@ def _truth(kernel: KernelDescriptor, sizes: Sequence[Sizes], seeds: Sequence[int
         if seed is None and key in out.outputs:
             continue
         try:
-            args = arguments(kernel, chosen, np.random.default_rng(0))
+            args = arguments(kernel, chosen, np.random.default_rng(0), low=DATA[0], high=DATA[1])
             run(kernel, args, detect=True, coverage=True, seed=seed, max_lane_ops=LANE_OPS)
         except Fault as e:
             if e.kind != "assume":  # an input that the launcher would refuse

@@ -16,7 +16,7 @@ Draw = Callable[[Random, Data], str]  # changes the data in place; '' where ther
 Site = tuple[str, Any, Any]  # where, and the container and key of an expression
 _TEXTS = (
     "value", "view", "dst", "src", "when", "other", "lo", "hi", "step", "until", "cond", "fact", "barrier", "parity",
-    "bytes", "peer",
+    "bytes", "peer", "flag", "old",
 )  # fmt: skip
 _LISTS = ("values", "args", "refs")
 
@@ -25,7 +25,7 @@ def statements(data: Data, *kinds: str) -> list[tuple[str, list[Data], int]]:
     """Every statement of these kinds (of any, where none is named): its pointer, its body and its place there."""
     return [
         (f"{pointer}/{i}", body, i)
-        for pointer, body in _bodies(data["body"])
+        for pointer, body in _bodies(data.get("body", []))
         for i, s in enumerate(body) if not kinds or s["kind"] in kinds
     ]  # fmt: skip
 

@@ -24,7 +24,7 @@ MUTATIONS: dict[str, Draw] = {**STATEMENTS, **TERMS, **DECLARATIONS, **ASYNCHRON
 _WEIGHTS = {
     "drop": 3, "constant": 4, "swap": 2, "shift": 2, "divisor": 2, "comparison": 2, "move": 2, "shape": 2, "wrap": 2,
     "index": 4, "variable": 2, "bound": 2, "carry": 2, "only": 2, "repeat": 2,
-    "parity": 2, "expected": 2, "mbarrier": 2, "other barrier": 2, "named": 2, "roles": 2,
+    "parity": 2, "expected": 2, "mbarrier": 2, "other barrier": 2, "named": 2, "roles": 2, "handover": 2,
 }  # fmt: skip
 _NAMES = [n for n in MUTATIONS for _ in range(_WEIGHTS.get(n, 1))]
 _TRIES = 64

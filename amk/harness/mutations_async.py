@@ -87,6 +87,28 @@ def _fence(rng: Random, data: Data) -> str:
     return f"{old} to {s['what']} at {pointer}"
 
 
+def _handover(rng: Random, data: Data) -> str:
+    """The order of an access that hands something over, what a flag has to reach, or how blocks are started."""
+    found = [(p, body[i]) for p, body, i in statements(data, "load", "store", "atomic") if "order" in body[i]]
+    flags = [(p, body[i]) for p, body, i in statements(data, "wait") if "flag" in body[i]]
+    if "dispatch" in data and rng.random() < 0.1:
+        old = data["dispatch"]
+        data["dispatch"] = rng.choice([d for d in ("any", "in_order", "resident") if d != old])
+        return f"dispatch, {old} to {data['dispatch']}"
+    if not found and not flags:
+        return ""
+    pointer, s = rng.choice(found + flags)
+    if s["kind"] == "wait":
+        old = s["value"]
+        s["value"] = str(Apply(rng.choice("+-"), (parse(old), Const(1))))
+        return f"value {old} to {s['value']} at {pointer}"
+    orders = {"load": ("weak", "acquire"), "store": ("weak", "release"),
+              "atomic": ("relaxed", "acquire", "release", "acq_rel")}  # fmt: skip
+    old = s["order"]
+    s["order"] = rng.choice([o for o in orders[s["kind"]] if o != old])
+    return f"order {old} to {s['order']} at {pointer}"
+
+
 def _bulk(rng: Random, data: Data) -> str:
     """A wait for the bulk queue that waits for the reads alone, or for the whole; or of another queue."""
     found = [(p, body[i]) for p, body, i in statements(data, "wait", "commit") if "barrier" not in body[i]]
@@ -142,5 +164,5 @@ def _argument(rng: Random, data: Data) -> str:
 
 ASYNCHRONOUS: dict[str, Draw] = {
     "parity": _parity, "expected": _expected, "mbarrier": _mbarrier, "other barrier": _other, "named": _named,
-    "fence": _fence, "bulk": _bulk, "map": _map, "roles": _roles, "argument": _argument,
+    "fence": _fence, "bulk": _bulk, "map": _map, "roles": _roles, "argument": _argument, "handover": _handover,
 }  # fmt: skip

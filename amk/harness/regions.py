@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import product
-from math import prod
 from typing import Any
 
 from amk.dsl.evaluate import function_of
@@ -111,7 +110,7 @@ class Regions:
         size = nbytes(b.dtype)
         flat = sum(i * n for i, n in zip(index, strides(b.shape, b.layout), strict=True))
         at = self.p.kernel.shared_offsets[b.name] + size * flat
-        end = self.p.kernel.shared_offsets[b.name] + size * prod(b.shape)
+        end = self.p.kernel.shared_offsets[b.name] + size * extent(b.shape, b.layout)
         env: Env = {"t": 0}
         if at % o.align:
             message = f"{o.ref} starts at byte {at} of shared memory; {o.align} must divide it"

@@ -73,7 +73,7 @@ class Soundness:
         subject, _ = self.subject(family, variant)
         for _ in range(DRAWS):
             mutant, said = mutate(subject.kernel, rng)
-            if rng.random() < TWICE:
+            if rng.random() < TWICE and mutant.body:  # a kernel of one statement may have lost it
                 mutant, more = mutate(mutant, rng)
                 said += f"; then {more}"
             if mutant.hash != subject.kernel.hash:  # a second change may undo the first

@@ -122,6 +122,15 @@ def test_every_kernel_of_a_family_is_right(name: str) -> None:
     assert len(made) > 1
 
 
+def test_a_kernel_that_has_lost_all_its_statements() -> None:
+    """A second mutation of a kernel without a body: declarations are left to change."""
+    one = ADD.kernel.replaced(body=ADD.kernel.body[:1])
+    empty = ADD.kernel.replaced(body=())
+    for i in range(200):
+        mutate(one, Random(i))
+        mutate(empty, Random(i))
+
+
 def test_a_family_that_is_wrong_is_not_mutated() -> None:
     guard = next(s for _, s in walk(ADD.kernel.body) if s.kind == "if")
     wrong = ADD.kernel.replaced(body=(ADD.kernel.body[0], *guard.body))
