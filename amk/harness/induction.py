@@ -32,7 +32,7 @@ def enter_loop(p: Prover, s: For, lo: Expr, hi: Expr, step: Expr) -> dict[str, I
     """
     counter, fixed = f"{s.var}#", integers(step)
     p.renamed()
-    stride = fixed[0] if fixed else max(1, p.facts.divisor(step))
+    stride = max(1, fixed[0] if fixed else p.facts.divisor(step))  # AMK208 has told of a step below 1
     (first, _), (_, last) = p.facts.interval(lo), p.facts.interval(hi)
     trips = max(0, -(-(last - first) // stride))
     p.variable(counter, (0, max(0, trips - 1)))
