@@ -300,7 +300,8 @@ def test_escape_is_short_and_printable(text: str, limit: int) -> None:
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(max_size=8) | st.sampled_from(['a"b', "~/", "\\", "{[,:]}", "é", "\t"]),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4) | st.just("~/\\"), inner, max_size=4),
+    lambda inner: st.lists(inner, max_size=4)
+    | st.dictionaries(st.text(max_size=4) | st.just("~/\\"), inner, max_size=4),
     max_leaves=30,
 )  # fmt: skip
 
