@@ -18,6 +18,7 @@ from contextlib import suppress
 from itertools import accumulate
 from typing import NoReturn, TypeAlias, Union
 
+from amk.dsl.json_places import places
 from amk.dsl.json_walk import (
     MAX_DEPTH,
     MAX_NAME,
@@ -188,12 +189,20 @@ class Locator:
 
     def _map(self) -> dict[str, int]:
         if self._places is None:
-            walk = Walk(self._text)
-            with suppress(Fault):  # of a text that does not read, what stands before the fault can still be found
-                walk.run()
-            self._places = walk.places
+            self._places = _places(self._text)
             self._lines = [0, *accumulate(len(line) + 1 for line in self._text.split("\n"))][:-1]
         return self._places
+
+
+def _places(text: str) -> dict[str, int]:
+    with suppress(ValueError, RecursionError, Objection, Fault):
+        if _looks_clean(text):
+            _parse(text)
+            return places(text)
+    walk = Walk(text)
+    with suppress(Fault):  # of a text that does not read, what stands before the fault can still be found
+        walk.run()
+    return walk.places
 
 
 def locate(text: str, pointer: str) -> tuple[int, int]:

@@ -13,6 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amk.dsl import source
+from amk.dsl.json_places import places
+from amk.dsl.json_walk import Fault, Walk
 from amk.dsl.source import JSON, Locator, escape, locate, raise_at, read_json, read_object
 from amk.errors import DescriptorError
 
@@ -293,3 +295,23 @@ def test_escape_is_short_and_printable(text: str, limit: int) -> None:
     shown = escape(text, limit)
     assert len(shown) <= limit and PRINTABLE.match(shown)
     assert escape(shown, limit) == shown
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8) | st.sampled_from(['a"b', "~/", "\\", "{[,:]}", "é", "\t"]),
+    lambda inner: st.lists(inner, max_size=4)
+    | st.dictionaries(st.text(max_size=4) | st.just("~/\\"), inner, max_size=4),
+    max_leaves=30,
+)  # fmt: skip
+
+
+@given(VALUES, st.sampled_from([None, 1, "\t"]), st.booleans())
+def test_the_quick_map_is_that_of_the_walk(value: object, indent: int | str | None, ascii_only: bool) -> None:
+    text = json.dumps(value, indent=indent, ensure_ascii=ascii_only)
+    walk = Walk(text)
+    try:
+        walk.run()
+    except Fault:  # it reads, and holds what is not allowed: then the walk is asked
+        return
+    assert list(places(text).items()) == list(walk.places.items())
