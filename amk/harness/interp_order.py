@@ -155,7 +155,7 @@ class Order:
 
     def _given(self, s: Call, name: str, dtype: str | None = None) -> Any:
         """An argument for every lane of whole warps, or one for all."""
-        value = self.m.value(s.args[name], dtype)
+        value = self.m.value(s.args[name], dtype) if dtype else self.m.value(s.args[name])
         if not np.ndim(value) and dtype is None:
             return value
         pad = ((0, 0), (0, 32 * self.m.warps - self.m.nt))

@@ -34,7 +34,7 @@ PLACES = {
     "AMK315": "/body/0/body/2/body/0", "AMK316": "/dispatch",
     "AMK401": "/body/1/body/0", "AMK402": "/body/1/body/0",
     "AMK404": "/body/1/body/0", "AMK501": "/body/0", "AMK502": "/body/0", "AMK505": "/body/0/body/0",
-    "AMK108": "/body/0", "AMK503": "/buffers/1", "AMK504": "/grid/0", "AMK506": "/buffers/0",
+    "AMK108": "/body/0", "AMK503": "/buffers/1", "AMK504": "/grid/0", "AMK506": "/buffers/0", "AMK318": "/body/1/body/0",
 }  # fmt: skip
 
 

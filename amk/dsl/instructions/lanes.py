@@ -30,13 +30,14 @@ def _take(value: Array, source: Array) -> Array:
 
 
 def sources(row: str, given: Any, lanes: int) -> Array:
-    """The lane that each of `lanes` lanes (whole warps, last axis) reads by a shuffle; outside 0..31: none but itself."""
-    lane = np.arange(lanes) % 32
-    by = np.asarray(given)
-    return {
-        "shfl.down": lambda: lane + by, "shfl.up": lambda: lane - by, "shfl.bfly": lambda: lane ^ by,
-        "shfl.idx": lambda: by & 31 | 0 * lane,
-    }[row]()  # fmt: skip
+    """The lane that each of `lanes` lanes (whole warps, last axis) reads by a shuffle; outside 0..31: its own."""
+    lane: Array = np.arange(lanes) % 32
+    by: Array = np.asarray(given)
+    if row == "shfl.idx":
+        return np.broadcast_to(by & 31, np.broadcast_shapes(by.shape, lane.shape))
+    if row == "shfl.bfly":
+        return np.bitwise_xor(lane, by)
+    return np.add(lane, by) if row == "shfl.down" else np.subtract(lane, by)
 
 
 def shuffle_down(value: Array, delta: int) -> Array:
@@ -61,7 +62,7 @@ def shuffle_idx(value: Array, lane: Array) -> Array:
 
 
 # ------------------------------------------------------------------------------------------------- votes and reductions
-def _each(value: Array, members: int, rest: Any, combine: Callable[[Array], Array]) -> Array:
+def _each(value: Array, members: int, rest: Any, combine: Callable[[Array], Any]) -> Array:
     """What `combine` makes of the members of each warp, with `rest` for the others, given to all its lanes."""
     lanes = value.reshape(*value.shape[:-1], -1, 32)
     held = np.where(members >> _LANES & 1 == 1, lanes, np.asarray(rest, value.dtype))
@@ -71,7 +72,7 @@ def _each(value: Array, members: int, rest: Any, combine: Callable[[Array], Arra
 
 def vote_all(value: Array, members: int) -> Array:
     """1 where the condition holds in all members, else 0."""
-    return _each(value, members, True, lambda x: x.all(axis=-1)).astype(np.uint32)
+    return _each(value, members, True, lambda x: np.all(x, axis=-1)).astype(np.uint32)
 
 
 def vote_any(value: Array, members: int) -> Array:
@@ -88,7 +89,8 @@ def match_any(value: Array, members: int) -> Array:
     """For each lane the mask of the members that hold the same bits."""
     lanes = value.reshape(*value.shape[:-1], -1, 32)
     same = (lanes[..., :, None] == lanes[..., None, :]) & (members >> _LANES & 1 == 1)
-    return (same * _BITS).sum(axis=-1, dtype=np.uint32).reshape(value.shape)
+    out: Array = (same * _BITS).sum(axis=-1, dtype=np.uint32).reshape(value.shape)
+    return out
 
 
 def match_all(value: Array, members: int) -> Array:
