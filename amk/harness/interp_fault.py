@@ -24,7 +24,7 @@ _OWN: dict[str, frozenset[str]] = {
     "AMK205": frozenset(("alignment",)),
     "AMK206": frozenset(("uninitialised", "async")),
     "AMK207": frozenset(("uninitialised",)),
-    **dict.fromkeys(("AMK302", "AMK305"), frozenset(("divergence", "deadlock"))),
+    **dict.fromkeys(("AMK302", "AMK305", "AMK317", "AMK318"), frozenset(("divergence", "deadlock"))),
     "AMK303": frozenset(("async", "race", "uninitialised")),
     "AMK307": frozenset(("deadlock",)),
     "AMK308": frozenset(("async", "exit")),

@@ -9,6 +9,7 @@ import numpy as np
 
 from amk.dsl.expr import Elem, Expr
 from amk.dsl.instructions import ROWS
+from amk.dsl.instructions.warp import COLLECTIVES
 from amk.dsl.nodes import Arrive, Call, Commit, Fence, Sync, Wait
 from amk.errors import Refused
 from amk.harness.interp_cluster import Slot
@@ -42,6 +43,7 @@ class Issue(Order):
             "cp": self._copy, "shfl": self._shuffle, "mbarrier": self._init, "griddepcontrol": _nothing,
             "prefetch": _nothing, "tma": copies.tma, "bulk": copies.bulk, "ldmatrix": matrix.load,
             "stmatrix": matrix.store, "mma": matrix.mma, "wgmma": matrix.wgmma,
+            **dict.fromkeys(COLLECTIVES, self._collective),
         }  # fmt: skip
 
     # -- mbarriers --------------------------------------------------------------------------------------------------

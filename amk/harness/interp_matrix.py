@@ -108,7 +108,15 @@ class Matrix:
         """Starts one product a warpgroup; its sources are read and its sums written when a wait retires it."""
         scale = self.m.each(self.m.value(s.args.get("scale_d", _TRUE)))
         for t in range(0, self.m.nt, 128):
+            self._even(s, "scale_d", scale, t)
             self._product(s, t, bool(scale[t]))
+
+    def _even(self, s: Call, what: str, values: Any, t: int) -> None:
+        """An operand of a whole warpgroup is the same in all its threads."""
+        if self.m.detect and ndim(values):
+            differs = np.flatnonzero(values[t : t + 128] != values[t])
+            if len(differs):
+                self.m.wrong("divergence", f"{s.row}: {what} differs inside a warpgroup", t + int(differs[0]))
 
     def _product(self, s: Call, t: int, scale: bool) -> None:
         m, row = self.m, ROWS[s.row]
@@ -161,6 +169,8 @@ class Matrix:
         """Name and storage indices (through the cluster) of a tile in shared memory."""
         m, ref, o = self.m, s.refs[role], ROWS[s.row].operand(role)
         name, index = m.operand(ref)
+        for i in index:
+            self._even(s, role, m.each(i) if ndim(i) else i, t)
         b = m.declared(name)
         assert isinstance(b, Buffer)
         start = tuple(int(i) if ndim(i) == 0 else int(m.each(i)[t]) for i in index)

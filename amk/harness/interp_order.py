@@ -9,6 +9,8 @@ import numpy as np
 
 from amk.dsl.expr import Const
 from amk.dsl.instructions import ROWS
+from amk.dsl.instructions.lanes import sources
+from amk.dsl.instructions.warp import ALL_LANES, COLLECTIVES, members_of
 from amk.dsl.nodes import Call, Commit, Sync, Wait
 from amk.dsl.types import nbytes
 from amk.errors import Refused
@@ -115,6 +117,8 @@ class Order:
             self._copy(s)
         elif row is not None and row.name.startswith("shfl."):
             self._shuffle(s)
+        elif row is not None and row.name.startswith(COLLECTIVES):
+            self._collective(s)
         else:
             raise Refused(f"the interpreter does not execute {s.row!r}", hint="run this kernel on a GPU")
 
@@ -132,17 +136,55 @@ class Order:
             values[:, on] = self.m.under(when, lambda m: self.m.memory.load(src, width, lanes.only(on)))
         self.copies.append(Copy(to, row.numpy()(values, on), self.committed[lanes.b, lanes.t].copy()))
 
-    def _shuffle(self, s: Call) -> None:
-        row = ROWS[s.row]
-        self._whole(32, "instruction")
-        name, index = self.m.operand(s.refs["dst"])
-        dtype = self.m.declared(name).dtype
+    # -- lanes of a warp --------------------------------------------------------------------------------------------
+    def _members(self, s: Call) -> int:
+        """The lanes that a call names; of each warp exactly these are here, or none."""
+        members = members_of(s)
+        if members == ALL_LANES:
+            self._whole(32, "instruction")
+            return members
+        live = np.zeros((self.m.nb, self.m.warps, 32), np.bool_)
+        live.reshape(self.m.nb, -1)[:, : self.m.nt] = self.m.active()
+        wrong = (live != (members >> np.arange(32) & 1 == 1)) & live.any(axis=2, keepdims=True)
+        if self.m.detect and wrong.any():
+            row, w, lane = map(int, np.argwhere(wrong)[0])
+            said = "reaches it and is not named in" if live[row, w, lane] else "is missing of"
+            text = f"{s.row} of some lanes: lane {lane} {said} the mask {members:#010x}"
+            self.m.report("divergence", text, row, 32 * w + lane, {"reached": int(live[row, w].sum())})
+        return members
+
+    def _given(self, s: Call, name: str, dtype: str | None = None) -> Any:
+        """An argument for every lane of whole warps, or one for all."""
+        value = self.m.value(s.args[name], dtype) if dtype else self.m.value(s.args[name])
+        if not np.ndim(value) and dtype is None:
+            return value
         pad = ((0, 0), (0, 32 * self.m.warps - self.m.nt))
-        value = np.pad(np.broadcast_to(self.m.value(s.args["value"], dtype), (self.m.nb, self.m.nt)), pad)
-        which = self.m.value(s.args[row.args[1].name])
-        if np.ndim(which):
-            which = np.pad(np.broadcast_to(which, (self.m.nb, self.m.nt)), pad)
+        return np.pad(np.broadcast_to(value, (self.m.nb, self.m.nt)), pad)
+
+    def _shuffle(self, s: Call) -> None:
+        row, members = ROWS[s.row], self._members(s)
+        name, index = self.m.operand(s.refs["dst"])
+        value, which = self._given(s, "value", self.m.declared(name).dtype), self._given(s, row.args[1].name)
+        if self.m.detect and members != ALL_LANES:
+            self._there(s, which, members)
         self.m.registers.write(name, index, row.numpy()(value, which)[:, : self.m.nt])
+
+    def _there(self, s: Call, which: Any, members: int) -> None:
+        """No lane reads one that takes no part."""
+        source = sources(s.row, which, 32 * self.m.warps)[..., : self.m.nt]
+        absent = (source >= 0) & (source < 32) & (members >> (source & 31) & 1 == 0) & self.m.active()
+        if absent.any():
+            b, t = map(int, np.argwhere(absent)[0])
+            lane = int(np.broadcast_to(source, absent.shape)[b, t])
+            self.m.report("divergence", f"{s.row} reads lane {lane}, which takes no part", b, t, {"lane": lane})
+
+    def _collective(self, s: Call) -> None:
+        """A vote, a match or a reduction."""
+        row, members = ROWS[s.row], self._members(s)
+        name, index = self.m.operand(s.refs["dst"])
+        wanted = row.args[0].dtype
+        value = self._given(s, "value", self.m.declared(name).dtype if wanted == "same" else wanted)
+        self.m.registers.write(name, index, row.numpy()(value, members)[:, : self.m.nt])
 
 
 def _some(c: Copy, keep: Any) -> Copy:

@@ -107,7 +107,7 @@ def _by_strands(kernel: KernelDescriptor) -> bool:
             return True
         if s.kind in ("wait", "commit") and s.queue != "cp_async":
             return True
-        if s.kind == "call" and not s.row.startswith(("cp.async.", "shfl.")):
+        if s.kind == "call" and not s.row.startswith(("cp.async.", "shfl.", "vote.", "match.", "redux.")):
             return True
     return False
 

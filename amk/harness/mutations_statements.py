@@ -17,6 +17,7 @@ _ROWS = (
     ("ldmatrix.x2", "ldmatrix.x2.trans"), ("ldmatrix.x4", "ldmatrix.x4.trans"),
     ("mma.m16n8k16.bf16", "mma.m16n8k8.bf16"), ("bulk.store", "bulk.reduce.add"),
     ("wgmma.m64n8k16.bf16.k.k", "wgmma.m64n16k16.bf16.k.k", "wgmma.m64n8k16.f16.k.k"),
+    ("vote.all", "vote.any", "vote.ballot"), ("match.any", "match.all"), ("redux.add", "redux.min", "redux.max"),
 )  # fmt: skip
 _ORDER = ("sync", "wait", "commit", "fence", "arrive")
 

@@ -23,6 +23,8 @@ from amk.harness.wording import point
 
 __all__ = ["Misplaced", "Regions"]
 
+_EVEN = "let it depend on the warpgroup (t // 128) and not on the thread or on data"
+
 
 class Misplaced(Exception):
     """An operand that lies outside its buffer, or where its instruction cannot take it."""
@@ -59,6 +61,7 @@ class Regions:
                     self._inside(s, o, b, index, env | {"t": next(bits(threads & active))})
                     cells = self._tile(b, index, o.tile) if o.tile else self._run(s, o, b, index)
                     held.append((cells, threads & active))
+            self._one(s, o, held if o.tile else [], env)
             found = self._regions[key] = Region(held)
         return found
 
@@ -100,6 +103,15 @@ class Regions:
             if i % n:
                 message = f"{o.ref} starts at {index}: the instruction takes tiles at multiples of {o.step}"
                 self._refuse("AMK205", s, message, env, "move the tile, or the buffer's origin")
+
+    def _one(self, s: Statement, o: Operand, held: list[tuple[int, int]], env: Env) -> None:
+        """A tile is the same for all threads of a warpgroup, which issue one instruction."""
+        for _, threads in held:
+            for w in range(0, self.p.threads, 128):
+                here = threads >> w & (1 << 128) - 1
+                if here not in (0, (1 << 128) - 1):
+                    message = f"{o.ref} names different tiles in one warpgroup, and one instruction takes one"
+                    self._refuse("AMK317", s, message, env | {"t": w + next(bits(here))}, _EVEN)
 
     def _refuse(self, code: str, s: Statement, message: str, env: Env, hint: str) -> None:
         raise Misplaced(Fault(code, self.p.pointers[id(s)], message, point(env), (), hint))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from amk.dsl.expr import Const, Expr
+from amk.dsl.expr import Const, Expr, names
 from amk.dsl.instructions import ROWS
 from amk.harness.events import Env, Unsupported, Values
 from amk.harness.faults import Fault, Second
@@ -282,15 +282,34 @@ class Steps:
         """Consecutive wgmma on the same registers."""
         s = group[0]
         self._together(s, active, 128, s.row, "AMK305")
-        names = frozenset().union(*map(self.p.touches, group))
-        for name in names:
+        for x in group:
+            self._even(x, active)
+        owned = frozenset().union(*map(self.p.touches, group))
+        for name in owned:
             if self.unfenced[name] & active:
                 signal = self.signal(s, active)
                 message = f"{s.row} takes '{name}', which {signal.who} has touched since the last wgmma fence"
                 raise Stop(signal.fault("AMK311", message, 'put a fence ("wgmma") before the first wgmma that follows'))
         run = self.stretches.run(group, active, self.env, self.narrowed)
-        self.report(self.memory.start(self.strand, active, run, self.around(), "wgmma", names))
+        self.report(self.memory.start(self.strand, active, run, self.around(), "wgmma", owned))
         self.strand.align(active)
+
+    def _even(self, s: Any, active: int) -> None:
+        """What says whether the old sums count is the same for a whole warpgroup."""
+        e = s.args.get("scale_d")
+        if e is None or isinstance(e, Const):
+            return
+        why, hint = self.p.data(e), "let it depend on the warpgroup (t // 128) and not on the thread or on data"
+        signal = self.signal(s, active)
+        if why:
+            message = f"scale_d = {e} depends on {why} and is not known to be the same in a warpgroup"
+            raise Stop(signal.fault("AMK317", message, hint))
+        if not self.p.thread_dependent(e):
+            return
+        if names(self.p.inline(e)) != {"t"}:  # other values than those that are walked could tell threads apart
+            raise Stop(signal.fault("AMK317", f"scale_d = {e} is not known to be the same in a warpgroup", hint))
+        if partial_group(self.p.chosen(e, active, self.env), self.p.threads, 128) is not None:
+            raise Stop(signal.fault("AMK317", f"scale_d = {e} differs between threads of one warpgroup", hint))
 
     def _touched(self, name: str, active: int, pointer: str) -> None:
         """An ordinary statement touches registers that wgmma owns while in flight."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from amk.dsl.expr import Elem
 from amk.dsl.instructions import ROWS
+from amk.dsl.instructions.warp import ALL_LANES, members_of
 from amk.dsl.nodes import Buffer, Statement
 from amk.dsl.types import nbytes
 from amk.harness.events import Env, Operand, Program, TooCoarse, Unsupported, Values, free_terms
@@ -206,12 +207,17 @@ class _Stretch:
             raise Unsupported(f"the instruction {s.row}", pointer)
         if row.issuer != "warp":
             return
-        self.out.aligned = True
+        members = members_of(s)
+        self.out.aligned |= members == ALL_LANES  # else only some lanes have come so far
         unsure = next((c for _, c, n in self.narrowed if n < 0), None)
         if unsure is not None:
-            message = f"{s.row} needs all 32 threads of a warp, and {unsure} depends on data"
+            wanted = "all 32 threads" if members == ALL_LANES else f"the lanes {members:#010x}"
+            message = f"{s.row} needs {wanted} of a warp, and {unsure} depends on data"
             raise Stop(decided("AMK305", pointer, message, {}, self.narrowed[-1][0]))
-        if (w := partial_group(active, self.p.threads)) is not None:
+        if members != ALL_LANES:
+            if (fault := unmatched(self.p, s.row, members, pointer, active, self.env, self.narrowed)) is not None:
+                raise Stop(fault)
+        elif (w := partial_group(active, self.p.threads)) is not None:
             what = f"{s.row}, an instruction of whole warps,"
             raise Stop(divergence(self.p, "AMK305", what, pointer, active, self.env, self.narrowed, w))
 
@@ -310,6 +316,23 @@ def divergence(
         f"{what} is reached by {have} of {total} threads of {of}: {cond} decides, and thread {missing} is not there"
     )
     return decided(code, pointer, message, point(env) | {"t": next(bits(active)), "t2": missing}, where)
+
+
+def unmatched(
+    p: Program, row: str, members: int, pointer: str, active: int, env: Env, narrowed: Narrowed
+) -> Fault | None:
+    """The first warp whose lanes that come are not those that a mask names."""
+    for w in range(-(-p.threads // 32)):
+        here = active >> 32 * w & ALL_LANES
+        if here in (0, members):
+            continue
+        lane = next(bits(here ^ members))
+        said = "comes and is not named" if here >> lane & 1 else "is named and does not come"
+        where, cond, _ = narrowed[-1] if narrowed else ("", "the thread count", 0)
+        message = f"{row} names lanes {members:#010x} of a warp: lane {lane} of warp {w} {said} ({cond} decides)"
+        fault = decided("AMK305", pointer, message, point(env) | {"t": next(bits(here)) + 32 * w}, where)
+        return fault._replace(hint="name in `members` exactly the lanes for which the conditions around it hold")
+    return None
 
 
 def decided(code: str, pointer: str, message: str, at: Mapping[str, int], where: str) -> Fault:

@@ -66,6 +66,9 @@ class RowPrinter(OrderPrinter):
             value: Expr | None = s.args.get(a.name, as_expr(a.default) if a.default is not None else None)
             if value is None:
                 raise unsupported(f"{s.row} without {a.name!r}")
+            if a.name == "members" and isinstance(value, Const):
+                out[a.name] = f"0x{int(value.value):08x}u"
+                continue
             same = row.operands[0].role
             out[a.name] = self.expr(value, self.element_type(s.refs[same]) if a.dtype == "same" else a.dtype)
         return out

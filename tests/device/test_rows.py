@@ -32,6 +32,7 @@ EDGE = 256  # poisoned bytes on either side of every argument
 def test_every_row_is_here():
     """A row without a device test is a claim without evidence."""
     elsewhere = ("tma.", "bulk.", "ldmatrix.", "stmatrix.", "mma.", "wgmma.", "mbarrier.")  # test_rows_async.py
+    elsewhere += ("vote.", "match.", "redux.")  # test_rows_warp.py
     silent = {"prefetch.tensormap", "griddepcontrol.wait", "griddepcontrol.launch_dependents"}  # change no value
     assert {*COPIES, *SHUFFLES, *silent} == {n for n in ROWS if not n.startswith(elsewhere)}
     assert {*FUNCTIONS, "bf16x2", "f16x2", "exp2"} == set(PURE)

@@ -32,7 +32,7 @@ PLACES = {
     "AMK302": "/body/0/body/0", "AMK303": "/body/4", "AMK304": "/body/1/body/0", "AMK305": "/body/1/body/0",
     "AMK306": "/body/3", "AMK308": "/body/0", "AMK313": "/body/0/body/2/body/0", "AMK314": "/body/0/body/4",
     "AMK315": "/body/0/body/2/body/0", "AMK316": "/dispatch",
-    "AMK401": "/body/1/body/0", "AMK402": "/body/1/body/0",
+    "AMK318": "/body/1/body/0", "AMK401": "/body/1/body/0", "AMK402": "/body/1/body/0",
     "AMK404": "/body/1/body/0", "AMK501": "/body/0", "AMK502": "/body/0", "AMK505": "/body/0/body/0",
     "AMK108": "/body/0", "AMK503": "/buffers/1", "AMK504": "/grid/0", "AMK506": "/buffers/0",
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""NumPy meanings of the rows, imported only when a kernel is executed. Lanes are the last axis, 32 to a warp."""
+"""NumPy meanings of the rows, imported only when a kernel is executed (those of warps: lanes.py)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from amk.dsl.instructions.fragments import (
 
 __all__ = [
     "add", "bf16x2", "copy", "exp2", "f16x2", "fma", "ldmatrix", "ldmatrix_trans", "maximum", "minimum", "mma_bf16",
-    "mma_f16", "mma_tf32", "nothing", "shuffle_bfly", "shuffle_down", "shuffle_idx", "shuffle_up", "stmatrix",
-    "stmatrix_trans", "tile", "wgmma",
+    "mma_f16", "mma_tf32", "nothing", "stmatrix", "stmatrix_trans", "tile", "wgmma",
 ]  # fmt: skip
 
 Array = NDArray[Any]
@@ -88,32 +87,3 @@ def minimum(old: Array, new: Array, dtype: str) -> Array:
 def maximum(old: Array, new: Array, dtype: str) -> Array:
     """The larger of each (integers)."""
     return np.maximum(old, new)
-
-
-def _take(value: Array, source: Array) -> Array:
-    """`value[source]` inside each group of 32 lanes; a source outside 0..31 leaves the lane's own value."""
-    lanes = value.reshape(*value.shape[:-1], -1, 32)
-    own = np.arange(32)
-    picked = np.broadcast_to(np.where((source < 0) | (source > 31), own, source), lanes.shape)
-    return np.take_along_axis(lanes, picked, axis=-1).reshape(value.shape)
-
-
-def shuffle_down(value: Array, delta: int) -> Array:
-    """Lane i receives lane i + delta."""
-    return _take(value, np.arange(32) + delta)
-
-
-def shuffle_up(value: Array, delta: int) -> Array:
-    """Lane i receives lane i - delta."""
-    return _take(value, np.arange(32) - delta)
-
-
-def shuffle_bfly(value: Array, mask: int) -> Array:
-    """Lane i receives lane i ^ mask."""
-    return _take(value, np.arange(32) ^ mask)
-
-
-def shuffle_idx(value: Array, lane: Array) -> Array:
-    """Lane i receives lane `lane` (taken modulo 32)."""
-    wanted = np.broadcast_to(np.asarray(lane), value.shape).reshape(*value.shape[:-1], -1, 32)
-    return _take(value, wanted & 31)

@@ -44,6 +44,8 @@ from amk.harness.rules.amk313_unpublished import AMK313
 from amk.harness.rules.amk314_flag_order import AMK314
 from amk.harness.rules.amk315_endless_wait import AMK315
 from amk.harness.rules.amk316_not_resident import AMK316
+from amk.harness.rules.amk317_uneven_operand import AMK317
+from amk.harness.rules.amk318_absent_lane import AMK318
 from amk.harness.rules.amk401_unwritten_output import AMK401
 from amk.harness.rules.amk402_written_twice import AMK402
 from amk.harness.rules.amk404_access import AccessContract
@@ -98,6 +100,8 @@ RULES: tuple[type[Rule], ...] = (
     AMK314,
     AMK315,
     AMK316,
+    AMK317,
+    AMK318,
     AMK401,
     AMK402,
     AccessContract,

@@ -1,4 +1,4 @@
-"""AMK305: warp instruction without its whole warp."""
+"""AMK305: warp instruction without the lanes that it names."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ __all__ = ["AMK305"]
 
 
 class AMK305(Rule):
-    """An instruction of whole warps (a shuffle) that some lanes of a warp do not reach.
+    """An instruction of whole warps (a shuffle) that other lanes of a warp reach than its mask names.
 
-    Why:    its mask names all 32 lanes; a lane that is not there makes the result undefined or the warp wait for ever.
-    Proof:  the threads that reach it are enumerated; each warp must be there whole or not at all.
+    Why:    its mask names the lanes that take part, all 32 unless `members` says which; one that has left, or has
+            taken another path, makes the warp wait for ever, and one that comes unnamed makes the result undefined.
+    Proof:  the threads that reach it are enumerated; of each warp exactly the named lanes must be there, or none.
     Bad:    a shuffle under `t < 16`.
     Good:   the shuffle under `t < 32`.
     Source: PTX ISA, shfl.sync (behaviour is undefined if an executing thread is not in the mask, or the reverse).
     """
 
     code = "AMK305"
-    title = "warp instruction without its whole warp"
+    title = "warp instruction without the lanes that it names"
 
     def check(self, k: Context) -> Iterator[Diagnostic]:
         threads = Related("/threads", "the number of threads decides")

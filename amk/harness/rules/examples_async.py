@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from amk.dsl.builder import Handle, KernelBuilder
-from amk.dsl.expr import Expr, eq
+from amk.dsl.expr import Expr, ExprLike, eq
 from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.layout import Swizzle
 
@@ -54,7 +54,7 @@ def stored(name: str, fence: bool) -> KernelDescriptor:
     return k.finish(grid=(1,))
 
 
-def multiplied(name: str, fence: bool) -> KernelDescriptor:
+def multiplied(name: str, fence: bool, column: ExprLike = 0) -> KernelDescriptor:
     """One wgmma of two tiles that TMA has brought."""
     k = KernelBuilder(name, target="sm_90a", threads=128)
     swizzle = Swizzle(bits=3, base=3, shift=3)
@@ -71,7 +71,7 @@ def multiplied(name: str, fence: bool) -> KernelDescriptor:
     k.wait_phase(bar[0], 0)
     if fence:
         k.fence("wgmma")
-    refs = {"acc": acc[0], "a": tiles[0][0, 0], "b": tiles[1][0, 0]}
+    refs = {"acc": acc[0], "a": tiles[0][0, 0], "b": tiles[1][0, column]}
     k.call("wgmma.m64n64k16.bf16.k.k", refs, scale_d=False)
     k.commit("wgmma")
     k.wait("wgmma")
