@@ -86,25 +86,21 @@ class StatementPrinter(RowPrinter):
         if s.order == "acquire":
             return f"{self.element(s.dst)} = amk_load_acquire({self.address(s.src)});"
         dst = self.lanes(s.dst, s.width)
-        if s.peer is not None:
-            return " ".join(f"{d} = {x};" for d, x in zip(dst, self._of_peer(s.src, s.width, s.peer), strict=True))
-        if s.width == 1:
+        if s.peer is None and s.width == 1:
             return f"{dst[0]} = {self.element(s.src)};"
+        taken = f"amk_load<{s.width}>({self.address(s.src)})" if s.peer is None else self._of_peer(s, s.peer)
         parts = " ".join(f"{d} = v_.v[{i}];" for i, d in enumerate(dst))
-        return f"{{ const auto v_ = amk_load<{s.width}>({self.address(s.src)}); {parts} }}"
+        return f"{{ const auto v_ = {taken}; {parts} }}"
 
-    def _of_peer(self, ref: Elem, width: int, peer: Expr) -> list[str]:
+    def _of_peer(self, s: Load, peer: Expr) -> str:
         """Elements in the shared memory of another block."""
-        name, at, rank = self.ctype(self.element_type(ref)), self._neighbours(ref, width), self.expr(peer, "i32")
-        return [f"amk_load_peer<{name}>(amk_peer({self.shared_at(x)}, {rank}))" for x in at]
+        at = f"amk_peer({self.shared_at(s.src)}, {self.expr(peer, 'i32')})"
+        return f"amk_load_peer<{self.ctype(self.element_type(s.src))}, {s.width}>({at})"
 
-    def peer_lines(self, s: Store) -> str:
+    def peer_line(self, s: Store) -> str:
         """Values into the shared memory of another block."""
-        name, rank = self.ctype(self.element_type(s.dst)), self.expr(_given(s.peer), "i32")
-        at = [self.shared_at(x) for x in self._neighbours(s.dst, len(s.values))]
-        values = [self.expr(v, self.element_type(s.dst)) for v in s.values]
-        pairs = zip(at, values, strict=True)
-        return " ".join(f"amk_store_peer<{name}>(amk_peer({a}, {rank}), {v});" for a, v in pairs)
+        at = f"amk_peer({self.shared_at(s.dst)}, {self.expr(_given(s.peer), 'i32')})"
+        return f"amk_store_peer<{self.ctype(self.element_type(s.dst))}>({at}, {self.values(s)});"
 
     @staticmethod
     def _neighbours(ref: Elem, width: int) -> list[Elem]:
