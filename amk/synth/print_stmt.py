@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from amk.dsl.expr import Const, Elem, Expr, subterms
+from amk.dsl.expr import BUILTINS, Const, Elem, Expr, names, subterms
 from amk.dsl.instructions import ROWS
 from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.nodes import Atomic, Call, For, Let, Load, Statement, Store
@@ -47,20 +47,36 @@ class StatementPrinter(RowPrinter):
 
     def __init__(self, kernel: KernelDescriptor, macros: Macros) -> None:
         super().__init__(kernel)
-        self.macros, self.depth = macros, 0
+        self.macros = macros
+        self.whole = kernel.threads % 32 == 0  # whole warps run what is printed now
+        self.alike = set(BUILTINS) - {"t"} | {p.name for p in kernel.scalars}  # names that all lanes know the same of
 
     def body(self, statements: tuple[Statement, ...]) -> str:
         """The statements, indented by one step; each line ends with a line break."""
-        self.depth += 1
         lines = [line for s in statements for line in self.statement(s).splitlines() if line.strip()]
-        self.depth -= 1
         return "".join(f"  {line}\n" for line in lines)
 
     def statement(self, s: Statement) -> str:
         """One statement with everything inside it."""
         if s.kind not in KINDS:
             raise unsupported(f"a statement {s.kind!r}")
-        return str(getattr(self.macros.statements, s.kind)(s, self, comment(s.at)))
+        around, self.whole = self.whole, self.whole and self._by_whole_warps(s)
+        text = str(getattr(self.macros.statements, s.kind)(s, self, comment(s.at)))
+        self.whole = around
+        return text
+
+    def _by_whole_warps(self, s: Statement) -> bool:
+        """Whether all lanes of a warp that come to a statement run what is inside it together."""
+        if isinstance(s, For):
+            alike = s.until is None and all(self._same(e) for e in (s.lo, s.hi, s.step))
+            self.alike |= {s.var} if alike else set()
+            return alike
+        if isinstance(s, Let) and s.value is not None and (s.uniform or self._same(s.value)):
+            self.alike.add(s.name)
+        return s.kind != "if"
+
+    def _same(self, e: Expr) -> bool:
+        return not _reads(e) and names(e) <= self.alike
 
     # -- values -----------------------------------------------------------------------------------------------------
     def let_value(self, s: Let) -> str:
@@ -69,7 +85,7 @@ class StatementPrinter(RowPrinter):
         return f"__shfl_sync(0xffffffffu, {value}, 0)" if s.uniform and self._all_lanes(s) else value
 
     def _all_lanes(self, s: Let) -> bool:
-        return self.depth == 1 and self.kernel.threads % 32 == 0 and s.dtype not in ("bool", "f16", "bf16", "i8", "u8")
+        return self.whole and s.dtype not in ("bool", "f16", "bf16", "i8", "u8")
 
     def lanes(self, ref: Elem, width: int) -> list[str]:
         """The elements of an operand and its neighbours along the last dimension."""
