@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from pathlib import Path
 
@@ -9,13 +10,19 @@ import pytest
 
 from amk.dsl.builder import KernelBuilder
 from amk.dsl.expr import apply
+from amk.dsl.instructions import ROWS
 from amk.dsl.kernel import KernelDescriptor
 from amk.harness.certify import certify
-from amk.ops.wgmma_gemm import wgmma_gemm
+from amk.ops.wgmma_gemm import WgmmaSchedule, wgmma_gemm
+from amk.synth.compile import Compiled, compile_cubin
 from amk.synth.render import text_of
 
 sys.path.insert(0, str(Path(__file__).parent))
+from every_row import caller
 from hopper_kernels import peers, ready
+from sass import Code
+
+needs_nvrtc = pytest.mark.skipif(importlib.util.find_spec("cuda") is None, reason="needs NVRTC")
 
 
 def body_of(kernel: KernelDescriptor) -> str:
@@ -97,3 +104,65 @@ def test_part_of_a_warp_hands_nothing_round() -> None:
     k = KernelBuilder("small", target="sm_90a", threads=48)
     k.let("w", k.t // 32, uniform=True)
     assert "__shfl_sync" not in body_of(k.finish(grid=(1,)))
+
+
+# ---------------------------------------------------------------------------------------------------------------- rows
+FAMILIES = sorted({n.split(".")[0] for n in ROWS})
+MACHINE = {  # what each call becomes: one instruction of these names
+    "bulk": ("UBLKCP", "UBLKRED"), "cp": ("LDGSTS",), "griddepcontrol": ("ACQBULK", "PREEXIT"), "ldmatrix": ("LDSM",),
+    "mbarrier": ("SYNCS",), "mma": ("HMMA",), "prefetch": ("UTMACCTL",), "shfl": ("SHFL",), "stmatrix": ("STSM",),
+    "tma": ("UTMALDG", "UTMASTG", "UTMAREDG"), "wgmma": ("HGMMA",),
+}  # fmt: skip
+
+
+def sampled(family: str) -> list[str]:
+    """The rows of a family; of wgmma four widths, with every type and every way operands lie."""
+    widths = [f"m64n{n}k16" for n in (8, 24, 64, 256)]
+    return [n for n in ROWS if n.split(".")[0] == family and (family != "wgmma" or n.split(".")[1] in widths)]
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_row_compiles_to_one_instruction(family: str, tmp_path: Path) -> None:
+    """The macro of each row, for each element type that it takes, as text that NVRTC takes."""
+    kernel = caller(sampled(family), "sm_90a")
+    code = Code(compile_cubin(text_of(kernel), "sm_90a", name="caller").cubin, tmp_path)
+    assert code.count(*MACHINE[family]) == sum(s.kind == "call" for s in kernel.body), code.lines
+
+
+@needs_nvrtc
+def test_rows_from_before_hopper_compile_for_ampere() -> None:
+    names = [n for n in ROWS if ROWS[n].since == 80 and not n.startswith("mbarrier")]
+    assert {n.split(".")[0] for n in names} == {"cp", "shfl", "ldmatrix", "mma"}
+    compile_cubin(text_of(caller(names, "sm_80")), "sm_80", name="caller")
+
+
+@needs_nvrtc
+@pytest.mark.slow
+def test_every_wgmma_compiles(tmp_path: Path) -> None:
+    names = [n for n in ROWS if n.startswith("wgmma.")]
+    code = Code(compile_cubin(text_of(caller(names, "sm_90a")), "sm_90a", name="caller").cubin, tmp_path)
+    assert code.count("HGMMA") == len(names) > 200
+
+
+# -------------------------------------------------------------------------------------------------------- machine code
+@needs_nvrtc
+@pytest.mark.parametrize("cluster", [1, 2])
+def test_the_loop_of_the_tensor_core_gemm_is_short(cluster: int, tmp_path: Path) -> None:
+    """As short as by hand: descriptors are added to and not built again, nothing is moved to uniform registers.
+
+    No fence is wider than the block, and the compiler put no wait of its own between the products (C7510, C7517).
+    """
+    made = compile_cubin(text_of(wgmma_gemm(WgmmaSchedule(cluster=cluster))), "sm_90a", name="gemm")
+    code = Code(made.cubin, tmp_path)
+    loop = code.innermost("HGMMA")
+    assert made.resources.registers == 168 and made.spill_stores == made.spill_loads == 0
+    assert not _serialised(made)
+    assert sum(x.startswith("HGMMA") for x in loop) == code.count("HGMMA") == 4
+    assert len(loop) <= 52 and not any(x.startswith(("R2UR", "MEMBAR", "CCTL", "LDL", "STL")) for x in loop)
+    assert code.count("MEMBAR.ALL.GPU", "MEMBAR.SC", "ERRBAR") == 0
+    assert code.count("UTMALDG") == (3 if cluster == 2 else 5) and code.count("UTMASTG") == 4
+
+
+def _serialised(made: Compiled) -> list[str]:
+    return [line for line in made.log.splitlines() if "C7510" in line or "C7517" in line]
