@@ -102,11 +102,13 @@ class OrderPrinter(AddressPrinter):
         have = max_registers(Target.find(k.target), k.threads, k.min_blocks) // 8 * 8  # with which the block starts
         for i, role in enumerate(s.roles):
             first, end = (32 * w for w in role.warps)
-            test = f"if (threadIdx.x >= {first} && threadIdx.x < {end})" if i + 1 < len(s.roles) else ""
+            lower = f"threadIdx.x >= {first} && " if first else ""
+            words = ("else",) if i else ()
+            words += (f"if ({lower}threadIdx.x < {end})",) if i + 1 < len(s.roles) else ()
             budget = ""
             if role.registers is not None:
                 budget = f"amk_{'fewer' if role.registers < have else 'more'}_registers<{role.registers}>()"
-            yield ("else " if i else "") + test, budget, self.body(role.body)
+            yield " ".join(words), budget, self.body(role.body)
 
     def body(self, statements: tuple[Statement, ...]) -> str:
         """The statements, indented by one step."""

@@ -182,14 +182,14 @@ peers(const float* __restrict__ x, float* __restrict__ z, float* __restrict__ su
     amk_arrive_expect(shared_ + 4096, 2048);
     amk_bulk_load(shared_, &x[(long long)bx * 512LL], 2048u, shared_ + 4096);
   }
-  if (threadIdx.x >= 0 && threadIdx.x < 128) {
+  if (threadIdx.x < 128) {
     amk_wait_phase(shared_ + 4096, 0);
     { const auto v_ = amk_load<4>(&own[4 * t]); v[0] = v_.v[0]; v[1] = v_.v[1]; v[2] = v_.v[2]; v[3] = v_.v[3]; }
     amk_store_peer<float>(amk_peer(shared_ + 4 * t * 4 + 2048, 1 - rank), v[0] * 2.0f, v[1] * 2.0f, v[2] * 2.0f, v[3] * 2.0f);
     amk_arrive_at_peer_cluster(amk_peer(shared_ + 4104, 1 - rank));
     amk_bar_arrive<1, 256>();
   }
-  else  {
+  else {
     const int at = 4 * (t - 128);
     amk_bar_sync<1, 256>();
     amk_wait_phase_cluster(shared_ + 4104, 0);
