@@ -103,8 +103,8 @@ class OrderPrinter(AddressPrinter):
         for i, role in enumerate(s.roles):
             first, end = (32 * w for w in role.warps)
             lower = f"threadIdx.x >= {first} && " if first else ""
-            words = ("else",) if i else ()
-            words += (f"if ({lower}threadIdx.x < {end})",) if i + 1 < len(s.roles) else ()
+            words = ["else"] if i else []
+            words += [f"if ({lower}threadIdx.x < {end})"] if i + 1 < len(s.roles) else []
             budget = ""
             if role.registers is not None:
                 budget = f"amk_{'fewer' if role.registers < have else 'more'}_registers<{role.registers}>()"

@@ -48,7 +48,7 @@ class StatementPrinter(RowPrinter):
     def __init__(self, kernel: KernelDescriptor, macros: Macros) -> None:
         super().__init__(kernel)
         self.macros = macros
-        self.whole = kernel.threads % 32 == 0  # whole warps run what is printed now
+        self.whole_warps = kernel.threads % 32 == 0  # whole warps run what is printed now
         self.alike = set(BUILTINS) - {"t"} | {p.name for p in kernel.scalars}  # names that all lanes know the same of
 
     def body(self, statements: tuple[Statement, ...]) -> str:
@@ -60,9 +60,9 @@ class StatementPrinter(RowPrinter):
         """One statement with everything inside it."""
         if s.kind not in KINDS:
             raise unsupported(f"a statement {s.kind!r}")
-        around, self.whole = self.whole, self.whole and self._by_whole_warps(s)
+        around, self.whole_warps = self.whole_warps, self.whole_warps and self._by_whole_warps(s)
         text = str(getattr(self.macros.statements, s.kind)(s, self, comment(s.at)))
-        self.whole = around
+        self.whole_warps = around
         return text
 
     def _by_whole_warps(self, s: Statement) -> bool:
@@ -85,7 +85,7 @@ class StatementPrinter(RowPrinter):
         return f"__shfl_sync(0xffffffffu, {value}, 0)" if s.uniform and self._all_lanes(s) else value
 
     def _all_lanes(self, s: Let) -> bool:
-        return self.whole and s.dtype not in ("bool", "f16", "bf16", "i8", "u8")
+        return self.whole_warps and s.dtype not in ("bool", "f16", "bf16", "i8", "u8")
 
     def lanes(self, ref: Elem, width: int) -> list[str]:
         """The elements of an operand and its neighbours along the last dimension."""

@@ -64,6 +64,13 @@ def test_memory_is_handed_to_a_peer_in_the_cluster_s_scope(kind: str) -> None:
     body, text = body_of(kernel), text_of(kernel)
     assert "amk_arrive_at_peer_cluster(amk_peer(" in body and "amk_wait_phase_cluster(" in body
     assert "mbarrier.arrive.release.cluster.shared::cluster" in text and "try_wait.parity.acquire.cluster" in text
+    assert "amk_wait_phase_cluster_or_fault(faults_, " in text_of(kernel, checked=True)
+
+
+def test_a_checked_vector_at_a_peer_is_one_access() -> None:
+    """It moves as one instruction, so that it has to be aligned as one."""
+    text = text_of(peers(), checked=True)
+    assert "amk_aligned(faults_, " in text and ", 16)" in text and "amk_store_peer<float>(" in text
 
 
 def test_only_what_peers_arrive_on_has_the_cluster_s_scope() -> None:
