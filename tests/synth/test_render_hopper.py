@@ -103,9 +103,12 @@ def test_a_uniform_value_is_handed_round_where_whole_warps_are() -> None:
                 k.let("inner", top + 2, uniform=True)
             with k.loop("p", 0, k.t % 32):
                 k.let("apart", top + 3, uniform=True)
+            with k.loop("e", 0, half) as early:  # lanes leave it in different rounds
+                k.let("left", early.var + top, uniform=True)
+                early.until(early.var > k.t % 32)
     lines = {x.split(" = ")[0].split()[-1]: x for x in body_of(k.finish(grid=(4,))).splitlines() if "const int" in x}
     shuffled = {name for name, line in lines.items() if "__shfl_sync(0xffffffffu, " in line}
-    assert shuffled == {"top", "role", "loop", "inner"} and {"some", "apart"} <= lines.keys()
+    assert shuffled == {"top", "role", "loop", "inner"} and {"some", "apart", "left"} <= lines.keys()
 
 
 def test_part_of_a_warp_hands_nothing_round() -> None:
