@@ -23,6 +23,8 @@ def _hint(e: Expr, wanted: str) -> str:
         return f"compare it: ({e}) != 0, or use a comparison"
     if wanted == "index":
         return f"use an integer, as in i32({e})"
+    if wanted in ("f16", "bf16"):
+        return f"compute in f32, and cast what comes out: {wanted}(f32(a)*f32(b))"
     kind = family(wanted) if wanted else ""
     return (
         f"write constants with a point, as in 1.0, or cast: {wanted}({e})"
