@@ -80,6 +80,15 @@ def _walk_all(p: Program, result: OrderResult) -> None:
         _simulate(Program(p.kernel, fine=True), result)
 
 
+def _at(p: Program, result: OrderResult, env: Env) -> None:
+    """One walk, again with cells of single elements where an access starts between two."""
+    try:
+        _one(Stretches(p), result, env, first_split(p))
+    except TooCoarse:
+        p = Program(p.kernel, fine=True)
+        _one(Stretches(p), result, env, first_split(p))
+
+
 def _wrong_for_more(ctx: Context, result: OrderResult) -> str | None:
     """What goes wrong if trip counts that the cutoff cannot read may be any numbers of their intervals, in words.
 
@@ -93,7 +102,7 @@ def _wrong_for_more(ctx: Context, result: OrderResult) -> str | None:
         result.samples += more.samples
         for fault in more.faults:
             for env in realised(found, ctx.program, fault.counterexample):
-                _one(Stretches(ctx.program), result, env, first_split(ctx.program))
+                _at(ctx.program, result, env)
             if result.faults:
                 return None
     except Unsupported as e:
