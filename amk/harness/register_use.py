@@ -198,7 +198,7 @@ def _values(kernel: KernelDescriptor, s: Any) -> Iterator[Expr]:
         yield from (i for ref in s.refs.values() for i in ref.index)
         return
     for place, e in expressions(s):
-        if isinstance(e, Elem) and place in ("/dst", "/view", "/flag"):
+        if isinstance(e, Elem) and place in ("/dst", "/old", "/view", "/flag"):
             yield from e.index
         else:
             yield e

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pydantic import BaseModel
-
 from amk.dsl.expr import Apply, subterms
 from amk.dsl.instructions import PURE, ROWS, Operand, Row
 from amk.dsl.kernel import KernelDescriptor, expressions, walk
 from amk.dsl.layout import Padded, Strided, Swizzle
+from amk.dsl.model import Model
 from amk.dsl.nodes import Statement
 from amk.verify.outcome import NotCovered
 
@@ -26,7 +25,7 @@ KERNEL = {
 }  # fmt: skip
 PARAM = {"name", "dtype", "min", "max", "multiple_of", "shape", "strides", "access", "align", "offsets"}
 BUFFER = {"name", "space", "dtype", "shape", "layout", "align"}
-LAYOUTS: dict[type[BaseModel], set[str]] = {
+LAYOUTS: dict[type[Model], set[str]] = {
     Strided: {"strides"}, Padded: {"pad"}, Swizzle: {"bits", "base", "shift"}
 }  # fmt: skip
 STATEMENTS = {
@@ -82,7 +81,7 @@ def _declared(kernel: KernelDescriptor) -> Iterator[tuple[str, Any]]:
         yield from ((f"/params/{i}", e) for e in (*(p.shape or ()), *(p.strides or ())))
 
 
-def _fields(node: BaseModel, known: set[str], at: str, kind: str) -> None:
+def _fields(node: Model, known: set[str], at: str, kind: str) -> None:
     """Fields beyond the known ones must be at their defaults."""
     for name, info in type(node).model_fields.items():
         value = getattr(node, name)
@@ -90,7 +89,7 @@ def _fields(node: BaseModel, known: set[str], at: str, kind: str) -> None:
             allowed = VALUES.get((kind, name))
             if allowed is not None and value not in allowed:
                 raise NotCovered(f"{at}/{name}", f"{name} {value!r} of a {kind}")
-        elif info.is_required() or value != info.get_default(call_default_factory=True):
+        elif info.is_required() or value != info.default:
             raise NotCovered(f"{at}/{name}", f"the field {name!r} of a {kind}")
 
 

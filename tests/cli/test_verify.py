@@ -143,7 +143,7 @@ def test_the_kernel_and_the_target_that_are_meant(
 
 
 def test_a_target_file_of_ones_own(kernel: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from dataclasses import replace
+    from amk.dsl.record import replace
 
     mine, cert = tmp_path / "mine.json", str(tmp_path / "c.json")
     replace(Target.find("h200"), name="mine").save(mine)

@@ -15,12 +15,11 @@ from typing import NamedTuple
 import pytest
 from forging import forge, module
 
-from amk.cli.selftest import subjects
 from amk.dsl.kernel import KernelDescriptor
-from amk.harness import mutate as engine
+from amk.harness import judge as engine
 from amk.harness.check import check
 from amk.harness.diagnostics import Report
-from amk.harness.mutate import Subject
+from amk.harness.families import FAMILIES, Subject
 from amk.harness.mutations import mutate
 from amk.verify.outcome import Outcome
 from amk.verify.verify import verify
@@ -58,7 +57,7 @@ def judge(subject: Subject, seed: str) -> Judged:
 
 def right(kernel: KernelDescriptor, subject: Subject) -> bool:
     """Whether the interpreter sees no fault at the sizes of the kernel that was changed."""
-    return engine._truth(kernel, subject.sizes).fault is None
+    return engine._truth(kernel, subject.sizes, engine.SEEDS[:1]).fault is None
 
 
 def campaign(chosen: list[Subject], seed: str, mutants: int) -> Counter[tuple[str, str]]:
@@ -71,21 +70,25 @@ def campaign(chosen: list[Subject], seed: str, mutants: int) -> Counter[tuple[st
 
 
 def quick() -> list[Subject]:
-    names = ("vector_add", "transpose", "block_sum", "doubled", "gemm_nn")
-    return [s for s in subjects() if s.name in names]
+    return subjects("elementwise", "transpose", "reduction", "softmax")
+
+
+def subjects(*families: str) -> list[Subject]:
+    """A kernel of each family, of the makers of the soundness campaign."""
+    return [Subject(n, *FAMILIES[n](Random(n))) for n in families]
 
 
 def test_thirty_mutants_are_judged_alike() -> None:
     found = campaign(quick(), "thirty", 30)
-    assert found["refused", "refused"] >= 12 and found["ok", "verified"] >= 4
+    assert found["refused", "refused"] >= 12 and found["ok", "verified"] >= 3
     assert found["refused", "verified"] == found["ok", "refused"] == 0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", ["one", "two"])
 def test_many_mutants_are_judged_alike(seed: str) -> None:
-    """Of all subjects of the selftest but the largest, whose mutants take long and show the same."""
-    found = campaign([s for s in subjects() if s.name != "simt_gemm"], seed, 90)
+    """Of families of the soundness campaign that have neither roles nor tensor maps."""
+    found = campaign([*quick(), *subjects("split_k", "cp_async_gemm")], seed, 90)
     assert found["refused", "refused"] + found["refused", "undecided"] >= 50
     assert found["refused", "verified"] == found["ok", "refused"] == 0
     assert found["ok", "undecided"] <= 3  # what the checker shows, this program nearly always shows too
