@@ -38,6 +38,7 @@ class OrderResult:
     def __init__(self) -> None:
         self.faults: list[Fault] = []
         self.samples = 0
+        self.cases: list[Env] = []  # the sizes and blocks among them, by name
 
     def of(self, *codes: str) -> list[Fault]:
         """The faults of these codes."""
@@ -56,6 +57,7 @@ def simulate(ctx: Context) -> OrderResult:
     try:
         _walk_all(ctx.program, result)
     except Unsupported as e:
+        result.cases.clear()  # what was walked before is not all that there is
         why = None if result.faults else _wrong_for_more(ctx, result)
         if why is not None:
             result.add(Fault("AMK008", e.pointer, f"outside what the ordering check decides: {e.message}{why}"))
@@ -77,6 +79,7 @@ def _walk_all(p: Program, result: OrderResult) -> None:
     try:
         _simulate(p, result)
     except TooCoarse:
+        result.cases.clear()
         _simulate(Program(p.kernel, fine=True), result)
 
 
@@ -142,6 +145,7 @@ def _simulate(p: Program, result: OrderResult) -> None:
     found = len(result.faults)
     for sizes in samples(p, ring):
         result.samples += 1
+        result.cases.append(dict(sizes))
         split = _one(stretches, result, sizes, split)
         if len(result.faults) > found:
             return

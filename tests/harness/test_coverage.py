@@ -295,3 +295,21 @@ def test_fixed_sizes_are_covered_by_structure() -> None:
     y = k.tensor("y", "f32", (4, 64), access="write", align=8)
     k.store(y[k.bx, k.t * 2], 1.0, 2.0)
     assert [o.by for o in covered(k.finish(grid=(4,))).obligations] == ["structure"]
+
+
+def test_an_element_is_not_overwritten_while_a_copy_still_reads_it():
+    """cp.async reads its source at some time before the wait; a store of the same thread does not wait for that."""
+
+    def in_place():
+        k = KernelBuilder("late", target="sm_80", threads=128)
+        n = k.size("n")
+        y, s = k.tensor("y", "f32", (n,), access="readwrite"), k.shared("s", "f32", (128,))
+        i = k.let("i", k.bx * 128 + k.t)
+        with k.when(i < n):
+            k.call("cp.async.4", {"dst": s[k.t], "src": y[i]})
+            k.store(y[i], 0.0)
+        k.commit()
+        k.wait(pending=0)
+        return k.finish(grid=(cdiv(n, 128),))
+
+    assert {d.code for d in check(in_place()).errors} == {"AMK304"}
