@@ -19,7 +19,9 @@ from amk.harness.interpret import arguments, run
 
 ALL = cases()
 # Where the checker is known to be wrong: the case and why. An entry goes when the checker is mended (strict).
-WRONG: dict[str, str] = {}
+WRONG: dict[str, str] = {
+    "modulo_by_size": "AMK008: the ordering check takes no remainder by a size in a shared index",
+}
 
 
 @cache
