@@ -1,4 +1,4 @@
-"""Indices: tails, off by one, overflow, negative remainders, vectors, alignment, views, division by what may be zero."""
+"""Indices: tails, off by one, overflow, negative remainders, vectors, alignment, views."""
 
 from __future__ import annotations
 
