@@ -21,6 +21,7 @@ ALL = cases()
 # Where the checker is known to be wrong: the case and why. An entry goes when the checker is mended (strict).
 WRONG: dict[str, str] = {
     "modulo_by_size": "AMK008: the ordering check takes no remainder by a size in a shared index",
+    "add_of_device_scope": "AMK401 stays undecided where all threads below a size add to one element",
 }
 
 
@@ -39,6 +40,11 @@ def marked(listed: list[Case]) -> list[object]:
     return [pytest.param(c, id=c.name, marks=marks(c)) for c in listed]
 
 
+def kinds(report: Report) -> set[str]:
+    """What a refusal names: the errors, and what is undecided only where there is no error."""
+    return {d.code for d in report.errors or report.undecided}
+
+
 @pytest.mark.parametrize("case", marked([c for c in ALL if not c.faulty]))
 def test_a_right_kernel_is_accepted(case: Case) -> None:
     report = verdict(case)
@@ -54,7 +60,7 @@ def test_a_faulty_kernel_is_refused(case: Case) -> None:
 def test_the_kind_of_fault_is_right() -> None:
     """At least 95 in 100 refusals name one of the rules that a reader would expect."""
     refused = [c for c in ALL if c.faulty and not verdict(c).ok]
-    off = [c.name for c in refused if not {d.code for d in (*verdict(c).errors, *verdict(c).undecided)} & set(c.codes)]
+    off = [c.name for c in refused if not kinds(verdict(c)) & set(c.codes)]
     assert len(off) <= 0.05 * len(refused), off
 
 
