@@ -135,7 +135,7 @@ def shuffle_loop(uneven: bool = False, threads: int = 64) -> KernelDescriptor:
     some=True,
 )
 def ballot(some: bool = False) -> KernelDescriptor:
-    k = KernelBuilder("ballot", target="sm_80", threads=32)
+    k = KernelBuilder("votes", target="sm_80", threads=32)
     x, z = k.tensor("x", "i32", (32,)), k.tensor("z", "u32", (32,), access="write")
     r, b = k.registers("r", "i32", (1,)), k.registers("b", "u32", (1,))
     k.load(r[0], x[k.t])
