@@ -41,7 +41,7 @@ def test_faults_are_seen(fault: Exception | None, outcome: str, monkeypatch: pyt
 
     monkeypatch.setattr(fuzz, "check", check)
     monkeypatch.setattr(fuzz, "LIMIT_S", 0.1)
-    found = [taken(seed) for seed in range(40)]
+    found = [taken(seed) for seed in range(150)]
     assert {f.outcome for f in found} == {"refused", outcome}
 
 
@@ -50,7 +50,7 @@ def test_a_refusal_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AmkError("no")
 
     monkeypatch.setattr(fuzz, "check", check)
-    assert {taken(seed).outcome for seed in range(40)} == {"refused", "checked"}
+    assert {taken(seed).outcome for seed in range(150)} == {"refused", "checked"}
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,7 +59,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
     assert shown["done"] == sum(shown["outcomes"].values()) == 30 and shown["findings"] == []
     assert shown["commands"] == sum(shown["command_codes"].values()) == 2
     monkeypatch.setattr(fuzz, "check", lambda kernel: 1 // 0)
-    assert main(["selftest", "fuzz", "--seeds", "0:40", "--commands", "0"]) == 4
+    assert main(["selftest", "fuzz", "--seeds", "0:150", "--commands", "0"]) == 4
     assert "failed seed " in capsys.readouterr().out
     assert main(["selftest", "fuzz", "--seeds", "0:9", "--commands", "-1"]) == 2
     assert main(["selftest", "fuzz", "--seeds", "0:9", "--memory", "1"]) == 2
