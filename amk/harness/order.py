@@ -69,10 +69,13 @@ def simulate(ctx: Context) -> OrderResult:
     return result
 
 
+MAX_SHARED = 4 << 20  # bytes: more than any device has, and AMK103 says so; sets of that many bits would fill memory
 _NO_VALUE = (ValueError, ZeroDivisionError, KeyError, OverflowError)
 
 
 def _walk_all(p: Program, result: OrderResult) -> None:
+    if p.kernel.shared_bytes > MAX_SHARED:
+        raise Unsupported(f"{p.kernel.shared_bytes} bytes of shared memory", "")
     for fault in uninitialised_registers(p):
         result.add(fault)
     p = loosened(p)
