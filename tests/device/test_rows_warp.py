@@ -6,9 +6,7 @@ values; lanes that take no part keep what they held.
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,11 +15,6 @@ import pytest
 import amk
 from amk.dsl.instructions import ROWS
 from amk.errors import Refused
-
-_spec = importlib.util.spec_from_file_location("device_rows", Path(__file__).with_name("test_rows.py"))
-_rows = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(_rows)
-execute = _rows.execute
 
 ALL = 0xFFFFFFFF
 MASKS = {"all": ALL, "low": 0xFFFF, "high": 0xFFFF0000, "even": 0x55555555, "one": 1 << 31, "odd few": 0x80000402}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import importlib.util
 from pathlib import Path
 from random import Random
 
@@ -18,8 +18,10 @@ from amk.harness.faults import Fault
 from amk.harness.mutations import mutate
 from amk.ops.wgmma_gemm import WgmmaSchedule, wgmma_gemm
 
-sys.path.insert(0, str(Path(__file__).parent))
-import kernels
+_spec = importlib.util.spec_from_file_location("harness_kernels", Path(__file__).with_name("kernels.py"))
+assert _spec is not None and _spec.loader is not None
+kernels = importlib.util.module_from_spec(_spec)  # tests/synth has a module of that name too
+_spec.loader.exec_module(kernels)
 
 MUTANTS = 12
 CASES = {  # with the threads that an instruction needs together

@@ -121,8 +121,9 @@ def test_part_of_a_warp_hands_nothing_round() -> None:
 FAMILIES = sorted({n.split(".")[0] for n in ROWS})
 MACHINE = {  # what each call becomes: one instruction of these names
     "bulk": ("UBLKCP", "UBLKRED"), "cp": ("LDGSTS",), "griddepcontrol": ("ACQBULK", "PREEXIT"), "ldmatrix": ("LDSM",),
-    "mbarrier": ("SYNCS",), "mma": ("HMMA",), "prefetch": ("UTMACCTL",), "shfl": ("SHFL",), "stmatrix": ("STSM",),
-    "tma": ("UTMALDG", "UTMASTG", "UTMAREDG"), "wgmma": ("HGMMA",),
+    "match": ("MATCH",), "mbarrier": ("SYNCS",), "mma": ("HMMA",), "prefetch": ("UTMACCTL",),
+    "redux": ("REDUX", "CREDUX"), "shfl": ("SHFL",), "stmatrix": ("STSM",),
+    "tma": ("UTMALDG", "UTMASTG", "UTMAREDG"), "vote": ("VOTE", "VOTEU"), "wgmma": ("HGMMA",),
 }  # fmt: skip
 
 
@@ -144,7 +145,7 @@ def test_every_row_compiles_to_one_instruction(family: str, tmp_path: Path) -> N
 @needs_nvrtc
 def test_rows_from_before_hopper_compile_for_ampere() -> None:
     names = [n for n in ROWS if ROWS[n].since == 80 and not n.startswith("mbarrier")]
-    assert {n.split(".")[0] for n in names} == {"cp", "shfl", "ldmatrix", "mma"}
+    assert {n.split(".")[0] for n in names} == {"cp", "shfl", "ldmatrix", "mma", "match", "redux", "vote"}
     compile_cubin(text_of(caller(names, "sm_80")), "sm_80", name="caller")
 
 
