@@ -19,9 +19,7 @@ _LIMITS: tuple[tuple[str, str, str], ...] = (
 
 # Of families whose blocks wait for each other's flags it is the other side that has the limit.
 _TALKING = ("look_back",)
-_ONE_ORDER = (
-    "the interpreter runs few orders of blocks, in most of which all that a block looks back at is there already"
-)
+_ONE_ORDER = "the interpreter runs few orders of blocks, and in most all that a block looks back at is there already"
 
 
 def explanation(rule: str, message: str, family: str = "") -> str:
