@@ -13,11 +13,17 @@ _LIMITS: tuple[tuple[str, str, str], ...] = (
     ("AMK206", "updates atomically", "lemma 14: where data decides, the whole array is taken to be touched"),
     ("AMK207", "surely written", "AMK207: a write under an `if` counts under its own condition only"),
     ("AMK208", "can be zero or negative", "a step has to be positive even where a loop takes no turn"),
-    ("AMK313", "", "the interpreter takes blocks one after another: what they tell each other comes in one order"),
     ("AMK401", "neither in tile form nor in grid-stride form", "lemma 6: coverage is shown by form, else undecided"),
 )
 
 
-def explanation(rule: str, message: str) -> str:
-    """The limit of the checker that a refusal comes from, or '' where none is known."""
+# Of families whose blocks wait for each other's flags it is the other side that has the limit.
+_TALKING = ("look_back",)
+_ONE_ORDER = "the interpreter runs few orders of blocks, and in most all that a block looks back at is there already"
+
+
+def explanation(rule: str, message: str, family: str = "") -> str:
+    """The limit of the checker (or of the interpreter) that a refusal comes from, or '' where none is known."""
+    if family in _TALKING and rule.startswith(("AMK201", "AMK3")):
+        return _ONE_ORDER
     return next((why for code, part, why in _LIMITS if rule == code and re.search(part, message)), "")

@@ -90,7 +90,7 @@ def reasons(records: Sequence[Record]) -> dict[str, Any]:
     for r in records:
         said = _SPECIAL.sub("..", r.get("message", ""))
         rule = r.get("rule", "")
-        groups.setdefault((rule, said, explanation(rule, r.get("message", ""))), []).append(r)
+        groups.setdefault((rule, said, explanation(rule, r.get("message", ""), r["family"])), []).append(r)
     ordered = sorted(groups.items(), key=lambda group: -len(group[1]))
     return {
         "count": len(records), "unexplained": sum(len(found) for (_, _, why), found in ordered if not why),

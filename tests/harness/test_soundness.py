@@ -22,6 +22,7 @@ from amk.harness import judge as judging
 from amk.harness import samples
 from amk.harness.check import check
 from amk.harness.diagnostics import Diagnostic, Report
+from amk.harness.explained import explanation
 from amk.harness.families import FAMILIES, Subject
 from amk.harness.judge import OUTCOMES, judge, outputs_of
 from amk.harness.mutations import MUTATIONS, mutate
@@ -225,6 +226,13 @@ def test_bounds_by_wilson() -> None:
     low, high = wilson(5, 10)
     assert low == pytest.approx(0.236593, abs=1e-5) and low + high == pytest.approx(1.0)
     assert wilson(100, 100)[1] == 1.0
+
+
+def test_limits_explain_what_they_are_about() -> None:
+    assert "lemma 6" in explanation("AMK401", "'y' is neither in tile form nor in grid-stride form: …")
+    assert explanation("AMK401", "y[0] is never written with n = 1") == explanation("AMK301", "a race") == ""
+    assert "orders of blocks" in explanation("AMK201", "x[t] can reach the size n", "look_back")
+    assert explanation("AMK201", "x[t] can reach the size n", "softmax") == ""
 
 
 def test_counts_add_up() -> None:
