@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-__version__ = "0.1.0"
+from amk.version import __version__
 
 _HOME = {
     "AmkError": "amk.errors",

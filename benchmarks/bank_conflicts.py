@@ -37,9 +37,9 @@ from amk.harness.traffic import Traffic, traffic
 
 NEAR, FIRST = 0.02, 5  # what counts as agreement; kernels of the first run
 RULES = {
-    "pairs together in loads": BankRule(),
-    "pairs together": BankRule(stores=True),
-    "whole warps of pairs together in loads": BankRule(whole=True),
+    "whole warps of pairs together in loads": BankRule(),
+    "pairs together in loads": BankRule(whole=False),
+    "pairs together": BankRule(whole=False, stores=True),
     "pairs apart": BankRule(pairs=False),
 }
 

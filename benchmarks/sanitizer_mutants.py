@@ -1,7 +1,7 @@
 """Mutants under compute-sanitizer: does a tool that watches a device see what the interpreter and the checker see?
 
     python benchmarks/sanitizer_mutants.py --build FOLDER     draws, judges, prints and compiles mutants; needs no GPU
-    python benchmarks/sanitizer_mutants.py --measure FOLDER --out benchmarks/results/sanitizer-mutants.json
+    python benchmarks/sanitizer_mutants.py --measure FOLDER... --out benchmarks/results/sanitizer-mutants.json
 
 Half of those for racecheck race in shared memory in a run of the interpreter, half of those for memcheck leave an
 array; the others are right. What may wait for ever (divergent barriers, deadlocks, waits for another block) and
@@ -28,7 +28,7 @@ import numpy as np
 from amk.dsl.kernel import KernelDescriptor
 
 ROOT = Path(__file__).parent.parent
-RACES, BOUNDS = 80, 40
+TOOLS = ("racecheck", "memcheck")
 BATCH = 20  # mutants a process, under racecheck
 HERE = "python benchmarks/sanitizer_mutants.py"
 
@@ -52,7 +52,7 @@ def subjects() -> list[tuple[KernelDescriptor, dict[str, int]]]:
     ]
 
 
-def build(folder: Path, seed: int) -> None:
+def build(folder: Path, seed: int, races: int, bounds: int) -> None:
     """Draws mutants until there are enough of each group, and writes what a launch needs."""
     from amk.harness.mutations import mutate
     from amk.synth.compile import compile_cubin
@@ -60,7 +60,7 @@ def build(folder: Path, seed: int) -> None:
 
     folder.mkdir(parents=True, exist_ok=True)
     rng, known = Random(seed), subjects()
-    wanted = {"race": RACES // 2, "right race": RACES // 2, "bounds": BOUNDS // 2, "right bounds": BOUNDS // 2}
+    wanted = {"race": races // 2, "right race": races // 2, "bounds": bounds // 2, "right bounds": bounds // 2}
     rows: list[dict[str, Any]] = []
     seen: set[str] = set()
     while any(wanted.values()):
@@ -192,18 +192,8 @@ def launch(folder: Path, numbers: list[int]) -> None:
     for n in numbers:
         kernel = KernelDescriptor.from_json((folder / f"{n:03d}.json").read_text())
         f = CompiledKernel(kernel, target_of(0), 0)
-        f._binary = Binary(
-            kernel,
-            target_of(0),
-            (folder / f"{n:03d}.cubin").read_bytes(),
-            "",
-            "",
-            "{}",
-            32,
-            0,
-            kernel.shared_bytes,
-            False,
-        )
+        code, target = (folder / f"{n:03d}.cubin").read_bytes(), target_of(0)
+        f._binary = Binary(kernel, target, code, "", "", "{}", 32, 0, kernel.shared_bytes, False)
         sizes = rows[n]["sizes"]
         args = arguments(kernel, sizes)
         print("mutant", n, flush=True)
@@ -214,43 +204,34 @@ def launch(folder: Path, numbers: list[int]) -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------ measuring
-def measure(folder: Path, out: Path) -> None:
+def measure(folders: list[Path], out: Path) -> None:
     """Runs every mutant under its tool and writes the table."""
-    data = json.loads((folder / "manifest.json").read_text())
-    race = [r["number"] for r in data["mutants"] if r["tool"] == "racecheck"]
-    memory = [r["number"] for r in data["mutants"] if r["tool"] == "memcheck"]
-    jobs = [("racecheck", race[i : i + BATCH]) for i in range(0, len(race), BATCH)]
-    jobs += [("memcheck", [n]) for n in memory]
+    rows = [{"draw": f.name, **r} for f in folders for r in json.loads((f / "manifest.json").read_text())["mutants"]]
+    jobs: list[tuple[Path, str, list[int]]] = []
+    for f in folders:
+        race, memory = ([r["number"] for r in rows if (r["draw"], r["tool"]) == (f.name, t)] for t in TOOLS)
+        jobs += [(f, "racecheck", race[i : i + BATCH]) for i in range(0, len(race), BATCH)]
+        jobs += [(f, "memcheck", [n]) for n in memory]
     with ThreadPoolExecutor(6) as pool:
-        texts = list(pool.map(lambda job: watched(folder, *job), jobs))
-    said: dict[int, list[str]] = {r["number"]: [] for r in data["mutants"]}
-    started: set[int] = set()
-    for (tool, numbers), text in zip(jobs, texts, strict=True):
-        started |= {int(n) for n in re.findall(r"^mutant (\d+)$", text, re.M)}
-        for n, line in told(tool, numbers, text):
-            said[n].append(line)
-    rows = [{**r, "launched": r["number"] in started, "tool says": said[r["number"]][:2]} for r in data["mutants"]]
+        texts = list(pool.map(lambda job: watched(*job), jobs))
+    started, said = set(), {(r["draw"], r["number"]): list[str]() for r in rows}
+    for (f, _, numbers), text in zip(jobs, texts, strict=True):
+        started |= {(f.name, int(n)) for n in re.findall(r"^mutant (\d+)$", text, re.M)}
+        for n, line in told(numbers, text):
+            said[f.name, n].append(line)
     for r in rows:
+        key = r["draw"], r["number"]
+        r |= {"launched": key in started, "tool says": said[key][:2]}
         r["agree"] = bool(r["tool says"]) == (r["group"] != "right")
+    agreed = {t: {"agree": sum(r["agree"] for r in rows if r["tool"] == t)} for t in TOOLS}
+    for t in TOOLS:
+        agreed[t]["of"] = sum(r["tool"] == t for r in rows)
     facts = {"command": "python " + " ".join(sys.argv), "commit": os.environ.get("COMMIT", ""), "device": gpu()}
-    agreed = {
-        t: f"{sum(r['agree'] for r in rows if r['tool'] == t)} of {sum(r['tool'] == t for r in rows)}"
-        for t in ("racecheck", "memcheck")
-    }
-    out.write_text(json.dumps({**facts, "seed": data["seed"], "agreed": agreed, "mutants": rows}, indent=1) + "\n")
-    print(agreed, "not launched:", [r["number"] for r in rows if not r["launched"]])
+    out.write_text(json.dumps({**facts, "agreed": agreed, "mutants": rows}, indent=1) + "\n")
+    print(agreed, "not launched:", [(r["draw"], r["number"]) for r in rows if not r["launched"]])
     for r in rows:
         if not r["agree"]:
-            print(
-                r["number"],
-                r["tool"],
-                r["group"],
-                r.get("inside", ""),
-                r["interpreter"][:90],
-                r["tool says"],
-                r["mutation"][:60],
-                sep=" | ",
-            )
+            print(r["draw"], r["number"], r["tool"], r["group"], r.get("inside", ""), r["interpreter"][:90], sep=" | ")
 
 
 def watched(folder: Path, tool: str, numbers: list[int]) -> str:
@@ -264,7 +245,7 @@ def watched(folder: Path, tool: str, numbers: list[int]) -> str:
     return done.stdout + done.stderr
 
 
-def told(tool: str, numbers: list[int], text: str) -> Iterator[tuple[int, str]]:
+def told(numbers: list[int], text: str) -> Iterator[tuple[int, str]]:
     """The findings of a tool, each with the mutant whose kernel it names."""
     for block in re.split(r"\n=+ *\n", text):
         head = re.search(
@@ -289,7 +270,9 @@ def gpu() -> str:
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--build", type=Path)
-    p.add_argument("--measure", type=Path)
+    p.add_argument("--measure", type=Path, nargs="+")
+    p.add_argument("--races", type=int, default=80, help="mutants for racecheck")
+    p.add_argument("--bounds", type=int, default=40, help="mutants for memcheck")
     p.add_argument("--launch", nargs="+")
     p.add_argument("--out", type=Path, default=Path("sanitizer-mutants.json"))
     p.add_argument("--seed", type=int, default=1)
@@ -297,7 +280,7 @@ def main() -> None:
     if given.launch:
         launch(Path(given.launch[0]), [int(n) for n in given.launch[1:]])
     elif given.build:
-        build(given.build, given.seed)
+        build(given.build, given.seed, given.races, given.bounds)
     elif given.measure:
         measure(given.measure, given.out)
     else:

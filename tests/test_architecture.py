@@ -14,7 +14,8 @@ ROOT = Path(__file__).parent.parent / "amk"
 ALLOWED = {
     "dsl": {"dsl", "errors"},
     "ops": {"dsl", "errors", "ops"},
-    "harness": {"dsl", "errors", "harness"},
+    "harness": {"dsl", "errors", "harness", "version"},
+    "verify": {"dsl", "errors", "verify", "version"},
     "synth": {"dsl", "errors", "synth", "harness"},
     "runtime": {"dsl", "errors", "ops", "harness", "synth", "runtime"},
     "agents": {"dsl", "errors", "ops", "harness", "synth", "runtime", "agents"},
@@ -90,6 +91,36 @@ def test_interpreter_shares_only_the_ir_with_the_checker():
     for path in files.values():
         for name in imported(path):
             assert any(f"{name}.".startswith(f"{m}.") for m in {*files, *SHARED}), f"{path.name} imports {name}"
+
+
+# What the program that re-checks certificates may use beside its own files: the IR as data (nodes, terms, layouts, the
+# instruction table, targets), how files are read and text is shown, and one estimate that it says is shared.
+FACTS = {
+    "amk.errors", "amk.version", "amk.verify",
+    "amk.dsl.expr", "amk.dsl.instructions", "amk.dsl.kernel", "amk.dsl.layout", "amk.dsl.model", "amk.dsl.nodes",
+    "amk.dsl.target", "amk.dsl.types", "amk.dsl.source", "amk.dsl.printable", "amk.dsl.registers",
+}  # fmt: skip
+
+
+def test_the_second_program_shares_only_the_ir_with_the_engines():
+    """`amk.verify` imports no engine of the harness, nothing that evaluates or infers for them, and no NumPy."""
+    files = list((ROOT / "verify").glob("*.py"))
+    assert {"verify.py", "logic.py", "block.py", "numeric.py", "outputs.py"} <= {p.name for p in files}
+    for path in files:
+        for name in imported(path):
+            assert any(f"{name}.".startswith(f"{m}.") for m in FACTS), f"{path.name} imports {name}"
+        tree = ast.parse(path.read_text())
+        roots = {a.name.split(".")[0] for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
+        roots |= {(n.module or "").split(".")[0] for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
+        assert roots <= {*sys.stdlib_module_names, "amk", "z3"}, path.name
+        assert ("z3" in roots) == (path.name == "logic.py")
+
+
+def test_no_engine_imports_the_second_program():
+    """Nothing that makes certificates knows how they are re-checked."""
+    for path in ROOT.rglob("*.py"):
+        if path.relative_to(ROOT).parts[0] not in ("verify", "cli"):
+            assert not any(name.startswith("amk.verify") for name in imported(path)), path
 
 
 @pytest.mark.parametrize("text", [

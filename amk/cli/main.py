@@ -34,6 +34,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "schema": ("manual", "the JSON Schema of a descriptor"),
     "targets": ("manual", "the GPUs that are known, or the one in this machine"),
     "new": ("make", "a descriptor for an operator, as the rule agent would build it"),
+    "certify": ("make", "the certificate of a kernel, as a file that `amk verify` re-checks"),
+    "verify": ("verify", "re-check certificates with a second program"),
     "emit": ("make", "the CUDA text of a certified kernel"),
     "compile": ("make", "a cubin, with its registers, spills, shared memory and occupancy"),
     "run": ("execute", "run an operator or a descriptor, and compare"),

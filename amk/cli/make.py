@@ -1,4 +1,4 @@
-"""`amk new`, `emit`, `compile`: an operator becomes a descriptor, the descriptor CUDA text, the text a cubin."""
+"""`amk new`, `certify`, `emit`, `compile`: from an operator to a descriptor, its certificate, CUDA text and a cubin."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from amk.dsl.target import Target
     from amk.ops.family import OperatorFamily, Problem, Schedule
 
-__all__ = ["Built", "add_compile", "add_emit", "add_new", "build", "built_table", "write_file"]
+__all__ = ["Built", "add_certify", "add_compile", "add_emit", "add_new", "build", "built_table", "write_file"]
 
 
 # ---------------------------------------------------------------------------------------------------------------- new
@@ -103,6 +103,34 @@ def _signed(kernel: KernelDescriptor, agent: str, reasons: dict[str, str]) -> Ke
 
     origin = (kernel.origin or Origin()).model_copy(update={"agent": agent, "reasons": reasons})
     return kernel.model_copy(update={"origin": origin})
+
+
+# ------------------------------------------------------------------------------------------------------------ certify
+def add_certify(parser: ArgumentParser, argv: Sequence[str]) -> None:
+    """The options of `amk certify`."""
+    _add_file(parser)
+    parser.add_argument("--output", "-o", metavar="CERT", help="where to write it (default: standard output)")
+    parser.set_defaults(run=run_certify)
+
+
+def run_certify(args: Namespace) -> int:
+    """The certificate of one kernel, as `amk verify` reads it; without --output, on standard output."""
+    from amk import certify
+    from amk.cli.inputs import find_targets, read_kernel
+
+    (target,) = _only(find_targets(args.target))
+    certificate = certify(read_kernel(args.file), target)
+    if not args.output:
+        say(certificate.to_json(), end="")
+        return 0
+    write_file(args.output, certificate.to_json().encode())
+    facts = {"digest": certificate.digest, "meaning": certificate.meaning, "hash": certificate.kernel.hash}
+    if args.json:
+        said = {"output": args.output, "obligations": len(certificate.data["obligations"])}
+        say_json({"kernel": certificate.kernel.name, "target": certificate.target.name, **facts, **said})
+    else:
+        complain_line(f"wrote {clean(args.output, 400)}: {certificate.kernel.name}, meaning: {certificate.meaning}")
+    return 0
 
 
 # --------------------------------------------------------------------------------------------------------------- emit

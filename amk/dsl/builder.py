@@ -22,6 +22,7 @@ from typing import Any, Literal
 from amk.dsl.expr import Elem, Expr, ExprLike, Var, as_expr
 from amk.dsl.kernel import KernelDescriptor, Origin, Suppression, walk
 from amk.dsl.layout import Layout
+from amk.dsl.names import RESERVED
 from amk.dsl.nodes import (
     Arrive,
     Assume,
@@ -345,11 +346,11 @@ class KernelBuilder:
         self._stack[-1].append(_make(node, at=_place(), **fields))
 
     def _fresh(self, name: str) -> str:
-        """The name, or the name with the first free number."""
+        """The name, or the name with the first free number that does not make it a reserved one (`i32`)."""
         if name not in self._used:
             self._used[name] = 1
             return name
-        while f"{name}{self._used[name]}" in self._used:
+        while (made := f"{name}{self._used[name]}") in self._used or made in RESERVED:
             self._used[name] += 1
         return self._fresh(f"{name}{self._used[name]}")
 

@@ -1,7 +1,7 @@
 """Types of expressions: one small set of rules that the form rules, the printer and the interpreter share.
 
 Integer constants take the type of their context and i32 otherwise; float constants are f32 unless the context is f64.
-Integers and floats never mix without a cast, and truth values are never numbers.
+Integers and floats never mix without a cast, truth values are never numbers, and 16-bit floats are cast to f32 first.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from amk.dsl.types import DTYPES
 __all__ = ["TypeFault", "infer", "variable_types"]
 
 _RANK = {"i8": 0, "u8": 0, "i32": 1, "u32": 2, "i64": 3, "u64": 4}
+_STORED_ONLY = ("f16", "bf16")  # C moves them as integers
 _INT_ONLY = frozenset(("//", "%", "&", "|", "^", "<<", ">>", "cdiv"))
 
 
@@ -83,6 +84,10 @@ def _applied(e: Apply, args: list[str]) -> str:
         _all(e, args[:1], "bool", "bool")
         return _join(e, args[1], args[2])
     joined = args[0] if op == "neg" else _join(e, args[0], args[1])
+    if joined in _STORED_ONLY:
+        raise TypeFault(
+            f"{e} computes with {joined}, which is stored only: cast to f32, and what comes out to {joined}"
+        )
     if op in COMPARISONS:
         return "bool"
     if joined == "bool" or (op in _INT_ONLY and family(joined) != "int") or (op == "/" and family(joined) != "float"):

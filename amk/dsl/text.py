@@ -60,6 +60,7 @@ _WORD = re.compile(
 _SIGNS = frozenset((*"-+*/%&|^<>()[],", "<<", ">>", "<=", ">=", "==", "!=", "//"))
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
 _DIGITS = frozenset("0123456789")
+_LEAST = str(MAX_INT + 1)  # after a minus, the least integer there is
 _END = ""  # follows the last word
 
 
@@ -128,6 +129,9 @@ class _Parser:
             self.at += 1
             follow = self.words[self.at]
             number = follow != _END and follow[0] in _DIGITS  # a minus before a literal belongs to the literal
+            if follow == _LEAST:  # which is no literal without it
+                self.at += 1
+                return Const(-MAX_INT - 1)
             inner = self.term(NEG_LEVEL) if follow == "-" else self.atom(follow)
             return Const(-inner.value) if number and isinstance(inner, Const) else Apply("neg", (inner,))
         return self.atom(word)

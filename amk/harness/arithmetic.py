@@ -29,7 +29,7 @@ class Arithmetic:
     def __init__(self, p: Prover) -> None:
         self.p, self.kernel = p, p.context.kernel
         self.types = variable_types(self.kernel)
-        self._safe: set[Expr] = set()
+        self._safe: set[tuple[Expr, str]] = set()
         self._data: dict[Expr, bool] = {}
 
     def value(self, e: Expr, at: str) -> None:
@@ -64,9 +64,10 @@ class Arithmetic:
         self.check(cond, at, sums=sums)
         inlined = self.p.inline(cond)
         sides = (inlined, negate(inlined)) if e.op == "select" else (inlined if e.op == "and" else negate(inlined),)
-        for x, side in zip(rest, sides, strict=True):
+        guards = (cond, negate(cond)) if e.op == "select" else (cond if e.op == "and" else negate(cond),)
+        for x, side, guard in zip(rest, sides, guards, strict=True):
             mark = self.p.mark()
-            self.p.assume(side)
+            self.p.assume(side, guard)
             self.check(x, at, sums=sums)
             self.p.back(mark)
 
@@ -98,8 +99,6 @@ class Arithmetic:
 
     def _fits(self, e: Apply, at: str, sums: Sums) -> None:
         inlined = self.p.inline(e.args[0] if e.op in ("i32", "u32") else e)
-        if inlined in self._safe:
-            return
         dtype = e.op if e.op in ("i32", "u32") else infer(e, self.types, self.kernel)
         if e.op in ("i32", "u32") and infer(e.args[0], self.types, self.kernel) in ("f32", "f64", "float"):
             return
@@ -112,11 +111,12 @@ class Arithmetic:
         self._between(e, inlined, lo, hi, dtype, at)
 
     def _between(self, e: Apply, inlined: Expr, lo: int, hi: int, dtype: str, at: str) -> None:
+        if (inlined, dtype) in self._safe:  # what fits 64 bits may still not fit 32
+            return self.p.note("AMK204", at, f"{e} fits {dtype}")
         a, b = self.p.facts.interval(inlined)
         if lo <= a and b <= hi and self.p.context.prover != "both":
-            self._safe.add(inlined)
-            self.p.note("AMK204", at, f"{e} fits {dtype}")
-            return
+            self._safe.add((inlined, dtype))
+            return self.p.note("AMK204", at, f"{e} fits {dtype}")
         leaf = next((x for x in subterms(e) if isinstance(x, (Var, Elem))), e)
         hint = f"compute it in 64 bits, as in i64({leaf}), or lower the max of a size in it"
         message = f"{e} does not fit {dtype} for all sizes (up to {b})" if b < 1 << 100 else f"{e} may leave {dtype}"

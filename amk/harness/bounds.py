@@ -10,7 +10,7 @@ Lemma used throughout: an index tuple in bounds in each dimension is in bounds a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from amk.dsl.evaluate import function_of
 from amk.dsl.expr import Apply, Const, Elem, Expr, Var, apply, has_elements, names, subst
@@ -69,6 +69,7 @@ class Prover:
         scales = {p.name: p.multiple_of for p in kernel.scalars if p.name in self.sizes}
         self.facts = Facts({**self.sizes, "t": (0, kernel.threads - 1)}, scales)
         self.path: list[Expr] = []
+        self.guards: list[Expr] = []  # the conditions among them that are the kernel's, as it writes them
         self.env: dict[str, Expr] = {}
         self.vague: set[str] = set()  # names that stand for more values than they can take
         self.findings: list[Finding] = []
@@ -99,17 +100,22 @@ class Prover:
         self.grid = (tops[0], tops[1], tops[2])
 
     # -- facts ------------------------------------------------------------------------------------------------------
-    def assume(self, cond: Expr) -> None:
-        """Adds a condition to the path (inlined; conditions on elements of buffers say nothing lasting)."""
+    def assume(self, cond: Expr, guard: Expr | None = None) -> None:
+        """Adds a condition to the path (inlined; conditions on elements of buffers say nothing lasting).
+
+        `guard` is how the kernel writes it, for what the certificate says of claims under it.
+        """
         self.path.append(cond)
         self.facts.know(cond)
+        if guard is not None:
+            self.guards.append(guard)
 
-    def mark(self) -> tuple[int, int]:
-        return len(self.path), len(self.facts.path)
+    def mark(self) -> tuple[int, int, int]:
+        return len(self.path), len(self.facts.path), len(self.guards)
 
-    def back(self, mark: tuple[int, int]) -> None:
+    def back(self, mark: tuple[int, int, int]) -> None:
         """Forgets what was assumed since the mark."""
-        del self.path[mark[0] :], self.facts.path[mark[1] :]
+        del self.path[mark[0] :], self.facts.path[mark[1] :], self.guards[mark[2] :]
 
     def variable(self, name: str, span: Interval) -> None:
         """A name that stands for itself, with all its values."""
@@ -143,7 +149,10 @@ class Prover:
 
     def note(self, code: str, pointer: str, claim: str) -> None:
         """An obligation that the intervals or coefficients alone show."""
-        self.obligations.append(Obligation(code, pointer, claim, "affine"))
+        self._keep(code, pointer, claim, "affine")
+
+    def _keep(self, code: str, pointer: str, claim: str, by: Literal["affine", "z3"]) -> None:
+        self.obligations.append(Obligation(code, pointer, claim, by, tuple(self.guards)))
 
     # -- claims -----------------------------------------------------------------------------------------------------
     def require(self, code: str, pointer: str, goal: Expr, claim: str, message: str, hint: str = "") -> bool:
@@ -158,7 +167,7 @@ class Prover:
     def _shown(self, code: str, pointer: str, goal: Expr, claim: str, message: str, hint: str) -> bool:
         by, verdict = self._decide(goal)
         if verdict.status == "proved":
-            self.obligations.append(Obligation(code, pointer, claim, "z3" if by == "z3" else "affine"))
+            self._keep(code, pointer, claim, "z3" if by == "z3" else "affine")
         elif (said := (code, pointer, claim)) not in self._said:
             self._said.add(said)
             self._fail(code, pointer, claim, message, verdict, hint)

@@ -6,10 +6,9 @@ can make, and without which nothing is printed.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 from amk.dsl.kernel import KernelDescriptor
@@ -17,6 +16,7 @@ from amk.dsl.target import Target
 from amk.errors import InternalError, Refused, Undecided
 from amk.harness.check import check, made_for
 from amk.harness.diagnostics import Diagnostic, Report
+from amk.harness.record import content, printed
 
 __all__ = ["Certificate", "Reference", "certify"]
 
@@ -33,7 +33,6 @@ class Certificate:
     target: Target
     report: Report
     meaning: Meaning
-    digest: str
     token: object = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -41,16 +40,23 @@ class Certificate:
             raise InternalError("a certificate is made by certify() alone", hint="call amk.harness.certify.certify")
         object.__setattr__(self, "token", None)
 
+    @cached_property
+    def data(self) -> dict[str, Any]:
+        """Everything that it says, as JSON data."""
+        return content(self.kernel, self.target, self.report, self.meaning)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of everything that it says."""
+        return str(self.data["digest"])
+
     def to_dict(self) -> dict[str, Any]:
-        """JSON data."""
-        return {
-            "kernel": self.kernel.hash, "name": self.kernel.name, "target": self.target.name, "meaning": self.meaning,
-            "digest": self.digest, "report": self.report.to_dict(),
-        }  # fmt: skip
+        """JSON data, as `amk verify` reads it."""
+        return dict(self.data)
 
     def to_json(self) -> str:
         """The certificate as JSON text."""
-        return json.dumps(self.to_dict(), indent=2, sort_keys=True) + "\n"
+        return printed(self.data)
 
 
 def certify(
@@ -69,7 +75,7 @@ def certify(
     if not report.ok:
         raise _refusal(report)
     meaning: Meaning = "not checked" if reference is None else "checked"
-    return Certificate(kernel, place, report, meaning, _digest(report, place, meaning), _TOKEN)
+    return Certificate(kernel, place, report, meaning, _TOKEN)
 
 
 def _refusal(report: Report) -> Refused:
@@ -77,9 +83,3 @@ def _refusal(report: Report) -> Refused:
     message = f"{report.kernel} is refused on {report.target}: {first.code} {first.message}"
     kind = Refused if report.errors else Undecided
     return kind(message, report=report, hint=first.hint)
-
-
-def _digest(report: Report, target: Target, meaning: str) -> str:
-    """Everything that the certificate says but the time it took."""
-    said = {**report.to_dict(), "milliseconds": 0, "meaning": meaning, "target": target.dumps()}
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()

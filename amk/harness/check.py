@@ -30,8 +30,9 @@ def check(
     usable = _stage(found) == "all"
     facts = k.bounds.facts if usable else ()
     proofs = tuple(k.bounds.obligations if usable else ()) + tuple(k.obligations)
+    cases = tuple(k.order.cases) if usable and "order" in vars(k) else ()
     spent = (time.perf_counter() - start) * 1000
-    return Report(kernel.name, kernel.hash, k.target.name, stands, proofs, facts, spent, meant)
+    return Report(kernel.name, kernel.hash, k.target.name, stands, proofs, facts, spent, meant, cases)
 
 
 def made_for(kernel: KernelDescriptor, target: Target | str | None) -> Target:

@@ -115,7 +115,7 @@ class Walk:
             if o.role in s.refs:
                 mark = self.p.mark()
                 if o.mode == "read" and row.guard in s.args:
-                    self.p.assume(self.p.inline(s.args[row.guard or ""]))
+                    self.p.assume(self.p.inline(s.args[row.guard or ""]), s.args[row.guard or ""])
                 self.operand(s, o, at)
                 self.p.back(mark)
 
@@ -133,7 +133,8 @@ class Walk:
             check_tile(self.p, s, o, ref, at)
         else:
             if o.lanes < 32:  # the addresses of other lanes are not used
-                self.p.assume(apply("<", apply("%", "t", 32), o.lanes))
+                low = apply("<", apply("%", "t", 32), o.lanes)
+                self.p.assume(low, low)
             n = elements(o, s, d.dtype)
             self.access(ref, n, f"{s.row} {o.role}", at, o.align if o.counted else max(o.align, n * nbytes(d.dtype)))
 
@@ -195,7 +196,7 @@ class Walk:
     def condition(self, cond: Expr, at: str) -> None:
         self.sums.value(cond, at)
         self.elements(cond, at)
-        self.p.assume(self.p.inline(cond))
+        self.p.assume(self.p.inline(cond), cond)
 
     def branch(self, cond: Expr, s: Statement, at: str) -> None:
         mark = self.p.mark()
@@ -209,9 +210,9 @@ class Walk:
             mark = self.p.mark()
             first, end = (32 * w for w in r.warps)
             if first > 0:
-                self.p.assume(apply(">=", "t", first))
+                self.p.assume(apply(">=", "t", first), apply(">=", "t", first))
             if end < self.kernel.threads:
-                self.p.assume(apply("<", "t", end))
+                self.p.assume(apply("<", "t", end), apply("<", "t", end))
             self.body(r.body, f"{at}/roles/{i}/body")
             self.p.back(mark)
 

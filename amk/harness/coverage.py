@@ -17,7 +17,8 @@ several blocks: the same number for every element (split sums).
 *Enumeration.* Anything else (several paths, other index functions of symbolic sizes) is run over whole grids, and every
 element is counted. Where all sizes are constants that is exact. Where they are not, it is run at small whole and ragged
 sizes: it refutes with a counterexample, and where it finds nothing the kernel is undecided, since a fault may show at
-others.
+others. Tensors that start as zeroes and are added to by atomics alone have a value wherever these go, data-dependent
+places included: of them a fault at a small size refutes, and no form is asked for.
 Source: `docs/soundness.md`, section on coverage.
 """
 
@@ -133,7 +134,16 @@ def _tensor(p: Program, tensor: Param, sites: list[Site], result: CoverageResult
         found, exact = [_outside(tensor, place, str(e) or type(e).__name__)], False
     if exact and not found:
         result.obligations.append(Obligation("AMK401", place, claim, "enumeration"))
+    elif _only_added(tensor, sites) and all(f.code == "AMK008" for f in found):
+        claim = f"'{tensor.name}' is zero before, and nothing but atomic updates touches it"
+        result.obligations.append(Obligation("AMK401", place, claim, "structure"))
+        return
     result.faults += found if found or exact else [_open(tensor, place)]
+
+
+def _only_added(tensor: Param, sites: list[Site]) -> bool:
+    """Whether a tensor that starts as zeroes gets sums alone: each element has a value, however often it is met."""
+    return tensor.access == "add" and all(s.mode == "a" for s in sites)
 
 
 def _outside(tensor: Param, pointer: str, why: str) -> Fault:

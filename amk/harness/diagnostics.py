@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
+    from amk.dsl.expr import Expr
     from amk.dsl.patch import Edit
 
 __all__ = ["Diagnostic", "Fix", "Obligation", "Related", "Report", "Severity", "WaitsFor"]
@@ -116,12 +117,16 @@ class Diagnostic(NamedTuple):
 
 
 class Obligation(NamedTuple):
-    """Something that had to be shown, and what showed it."""
+    """Something that had to be shown, what showed it, and the conditions of the kernel under which it holds.
+
+    `given` are guards as the kernel writes them, outermost first; the domain of the sizes is not repeated.
+    """
 
     rule: str
     pointer: str
     claim: str
     by: Prover
+    given: tuple[Expr, ...] = ()
 
     def to_dict(self) -> dict[str, str]:
         return {"rule": self.rule, "pointer": self.pointer, "claim": self.claim, "by": self.by}
@@ -138,6 +143,7 @@ class Report(NamedTuple):
     facts: tuple[str, ...] = ()  # what the launcher has to check
     milliseconds: float = 0.0
     suppressed: tuple[Diagnostic, ...] = ()
+    cases: tuple[Mapping[str, Any], ...] = ()  # the sizes and blocks at which the order of accesses was walked
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:

@@ -9,6 +9,7 @@ from amk.dsl.infer import TypeFault, family, infer, variable_types
 from amk.dsl.instructions import ROWS
 from amk.dsl.kernel import Declaration, KernelDescriptor, children, expressions
 from amk.dsl.nodes import Barrier, Buffer, Param, Statement, TensorMap
+from amk.harness.constants import too_large
 
 __all__ = ["declared", "defined", "fits", "kind_of", "operands", "place", "undefined", "values"]
 
@@ -171,8 +172,12 @@ def type_fault(kernel: KernelDescriptor, types: dict[str, str], e: Expr, wanted:
     except TypeFault as fault:
         return str(fault)
     if wanted == "index":
-        return None if family(found) == "int" else f"{e} is {found}, and an index is an integer"
-    return None if not wanted or fits(found, wanted) else f"{e} is {found}, and {wanted} is wanted"
+        if family(found) != "int":
+            return f"{e} is {found}, and an index is an integer"
+        return too_large(kernel, types, e, "i64")
+    if not wanted or fits(found, wanted):
+        return too_large(kernel, types, e, wanted)
+    return f"{e} is {found}, and {wanted} is wanted"
 
 
 def types_of(kernel: KernelDescriptor) -> dict[str, str]:

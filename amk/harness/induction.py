@@ -38,7 +38,7 @@ def enter_loop(p: Prover, s: For, lo: Expr, hi: Expr, step: Expr) -> dict[str, I
     p.variable(counter, (0, max(0, trips - 1)))
     p.env[s.var] = apply("+", lo, apply("*", Var(counter), stride))
     p.loops = p.loops | {s.var}
-    p.assume(apply("<", p.env[s.var], hi))
+    p.assume(apply("<", p.env[s.var], hi), apply("<", Var(s.var), s.hi))
     round_ = counter
     if not fixed:  # a round moves the variable by one stride or more
         round_ = f"{s.var}##"

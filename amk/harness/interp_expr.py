@@ -85,6 +85,9 @@ class Compiler:
         return made[1]
 
     def _make(self, e: Expr, want: str) -> Value:
+        if want in ("f16", "bf16") and self.type_of(e) == "float":
+            whole, narrowed = self._make(e, "f32"), PURE[want].numpy()
+            return lambda m: narrowed(whole(m))
         if isinstance(e, Const):
             return self._constant(e, want)
         if isinstance(e, Var):

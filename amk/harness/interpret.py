@@ -46,6 +46,7 @@ __all__ = ["Fault", "FaultKind", "arguments", "confirm", "estimate_lane_ops", "r
 Block = tuple[int, int, int]
 BATCH_BYTES = 1 << 20
 MAX_CONFIRM_BYTES, MAX_CONFIRM_OPS = 256 << 20, 200_000_000
+MAX_CONFIRM_STEPS = 60_000
 MAX_BLOCKS = 64
 
 
@@ -283,7 +284,8 @@ def _fault(
     if empty and not family <= FAMILIES["AMK2"] - {"uninitialised"}:
         return None
     share = 1.0 if blocks == "all" else len(blocks) / float(math.prod(grid_of(kernel, sizes)))
-    if estimate_lane_ops(kernel, sizes) * share > MAX_CONFIRM_OPS:
+    work = estimate_lane_ops(kernel, sizes) * share
+    if work > MAX_CONFIRM_OPS or _steps(kernel, sizes, blocks) > MAX_CONFIRM_STEPS:
         return None
     args = hollow(kernel, sizes) if empty else arguments(kernel, sizes)
     options: dict[str, Any] = {"detect": not coverage, "coverage": coverage, "without_memory": empty}
@@ -294,6 +296,16 @@ def _fault(
         except Fault as e:
             return e if e.kind in family else None
     return None
+
+
+def _steps(kernel: KernelDescriptor, sizes: dict[str, Any], blocks: Literal["all"] | list[Block]) -> float:
+    """Statements that a run takes one after another, about: whatever they do, each costs its share of a millisecond.
+
+    Blocks in lock step count once; strands, which are taken warp by warp and block by block, ten times as much.
+    """
+    all_blocks = max(1, math.prod(grid_of(kernel, sizes)))
+    each = estimate_lane_ops(kernel, sizes) / (kernel.threads * all_blocks)
+    return 10 * each * (all_blocks if blocks == "all" else len(blocks)) if _by_strands(kernel) else each
 
 
 def _first(kernel: KernelDescriptor, sizes: dict[str, Any], fault: Fault, family: frozenset[str]) -> Fault:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from amk.dsl.flags import communicates
 from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.nodes import Param
 from amk.dsl.types import nbytes
@@ -187,9 +188,13 @@ def outputs_of(subject: Subject) -> Outputs:
 
 
 def _truth(kernel: KernelDescriptor, sizes: Sequence[Sizes], seeds: Sequence[int | None]) -> _Truth:
-    """Runs at all sizes by the first schedule; by the others at the first size alone."""
+    """Runs at all sizes by the first schedule; by the others at the first size alone.
+
+    Where blocks tell each other something a few more are tried, in which other numbers of blocks run at once.
+    """
     out = _Truth()
-    for wanted, seed in [(s, seeds[0]) for s in sizes] + [(sizes[0], s) for s in seeds[1:]]:
+    more = (*seeds[1:], *((2, 3, 4) if communicates(kernel) else ()))
+    for wanted, seed in [(s, seeds[0]) for s in sizes] + [(sizes[0], s) for s in more]:
         chosen = _inside(kernel, wanted)
         key = tuple(sorted(chosen.items()))
         if seed is None and key in out.outputs:

@@ -38,6 +38,7 @@ class OrderResult:
     def __init__(self) -> None:
         self.faults: list[Fault] = []
         self.samples = 0
+        self.cases: list[Env] = []  # the sizes and blocks among them, by name
 
     def of(self, *codes: str) -> list[Fault]:
         """The faults of these codes."""
@@ -56,6 +57,7 @@ def simulate(ctx: Context) -> OrderResult:
     try:
         _walk_all(ctx.program, result)
     except Unsupported as e:
+        result.cases.clear()  # what was walked before is not all that there is
         why = None if result.faults else _wrong_for_more(ctx, result)
         if why is not None:
             result.add(Fault("AMK008", e.pointer, f"outside what the ordering check decides: {e.message}{why}"))
@@ -67,17 +69,30 @@ def simulate(ctx: Context) -> OrderResult:
     return result
 
 
+MAX_SHARED = 4 << 20  # bytes: more than any device has, and AMK103 says so; sets of that many bits would fill memory
 _NO_VALUE = (ValueError, ZeroDivisionError, KeyError, OverflowError)
 
 
 def _walk_all(p: Program, result: OrderResult) -> None:
+    if p.kernel.shared_bytes > MAX_SHARED:
+        raise Unsupported(f"{p.kernel.shared_bytes} bytes of shared memory", "")
     for fault in uninitialised_registers(p):
         result.add(fault)
     p = loosened(p)
     try:
         _simulate(p, result)
     except TooCoarse:
+        result.cases.clear()
         _simulate(Program(p.kernel, fine=True), result)
+
+
+def _at(p: Program, result: OrderResult, env: Env) -> None:
+    """One walk, again with cells of single elements where an access starts between two."""
+    try:
+        _one(Stretches(p), result, env, first_split(p))
+    except TooCoarse:
+        p = Program(p.kernel, fine=True)
+        _one(Stretches(p), result, env, first_split(p))
 
 
 def _wrong_for_more(ctx: Context, result: OrderResult) -> str | None:
@@ -93,7 +108,7 @@ def _wrong_for_more(ctx: Context, result: OrderResult) -> str | None:
         result.samples += more.samples
         for fault in more.faults:
             for env in realised(found, ctx.program, fault.counterexample):
-                _one(Stretches(ctx.program), result, env, first_split(ctx.program))
+                _at(ctx.program, result, env)
             if result.faults:
                 return None
     except Unsupported as e:
@@ -133,6 +148,7 @@ def _simulate(p: Program, result: OrderResult) -> None:
     found = len(result.faults)
     for sizes in samples(p, ring):
         result.samples += 1
+        result.cases.append(dict(sizes))
         split = _one(stretches, result, sizes, split)
         if len(result.faults) > found:
             return

@@ -189,16 +189,16 @@ def _sources(kernel: KernelDescriptor, s: Any) -> Iterator[tuple[Elem, int, Expr
 
 
 def _values(kernel: KernelDescriptor, s: Any) -> Iterator[Expr]:
-    """Every term a statement evaluates: operands of instructions, destinations and views give only their indices."""
+    """Every term a statement evaluates: operands of instructions, destinations and views give only their indices.
+
+    A destination is told by its place: equal terms are one object, and `a[0]` may be a value of the same statement.
+    """
     if s.kind == "call":
         yield from s.args.values()
         yield from (i for ref in s.refs.values() for i in ref.index)
         return
-    written = {id(r) for r, _ in destinations(kernel, s)}
-    for _, e in expressions(s):
-        named = s.kind == "let" and e is s.view
-        place = (s.kind == "atomic" and e is s.dst) or (s.kind == "wait" and e is s.flag)
-        if isinstance(e, Elem) and (named or id(e) in written or place):
+    for place, e in expressions(s):
+        if isinstance(e, Elem) and place in ("/dst", "/old", "/view", "/flag"):
             yield from e.index
         else:
             yield e

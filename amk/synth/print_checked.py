@@ -79,7 +79,7 @@ class CheckedPrinter(TestPrinter):
         if s.kind == "load":
             return self.tests(s.dst, s.width)
         if s.kind == "store":
-            return self.blocks(s) + self.tests(s.dst, len(s.values), apart=s.peer is not None)
+            return self.blocks(s) + self.tests(s.dst, len(s.values))
         if s.kind == "atomic":
             return self.tests(s.dst)
         if s.kind == "wait" and s.flag is not None:
@@ -101,7 +101,7 @@ class CheckedPrinter(TestPrinter):
     def load_lines(self, s: Load) -> str:
         """Registers := memory, or 0."""
         lines = super().load_lines(s)
-        tests = self.blocks(s) + self.tests(s.src, s.width, apart=s.peer is not None)
+        tests = self.blocks(s) + self.tests(s.src, s.width)
         zero = literal(0, self.element_type(s.dst))
         zeros = " ".join(f"{d} = {zero};" for d in self.lanes(s.dst, s.width))
         return str(self.checks.either(both(tests), lines, zeros)) if tests else lines
@@ -114,7 +114,8 @@ class CheckedPrinter(TestPrinter):
         if s.barrier is None:
             return super().waiting(s)
         assert s.parity is not None
-        return f"amk_wait_phase_or_fault({FAULTS}, {self.shared_at(s.barrier)}, {self.expr(s.parity, 'i32')})"
+        scope = "_cluster" if s.barrier.buffer in self._handed_over else ""
+        return f"amk_wait_phase{scope}_or_fault({FAULTS}, {self.shared_at(s.barrier)}, {self.expr(s.parity, 'i32')})"
 
     def _arguments(self, row: Row, s: Call) -> dict[str, str]:
         """Where a source fails, the guard of the row is off: zeros are written."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from math import inf, isnan
 
 from amk.dsl.expr import CASTS, COMPARISONS, Apply, Const, Elem, Expr, Var
-from amk.dsl.infer import infer, variable_types
+from amk.dsl.infer import TypeFault, infer, variable_types
 from amk.dsl.instructions import PURE
 from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.types import DTYPES
@@ -98,7 +98,10 @@ class ExprPrinter:
         """The dtype of a term ("int" or "float" for a constant that takes its context's)."""
         found = self._inferred.get(e)
         if found is None:
-            found = self._inferred[e] = infer(e, self.types, self.kernel)
+            try:
+                found = self._inferred[e] = infer(e, self.types, self.kernel)
+            except TypeFault as fault:
+                raise unsupported(f"{str(e)[:60]}: {fault}") from None
         return found
 
     def expr(self, e: Expr, want: str = "i32") -> str:
@@ -120,6 +123,8 @@ class ExprPrinter:
             return ATOM, self.register(e)
         assert isinstance(e, Apply)
         found = self.type_of(e)
+        if found == "float" and want in _STORED_ONLY:
+            return ATOM, f"amk_to_{want}({self._apply(e, 'f32')[1]})"
         dtype = want if found in ("int", "float") else found
         return self._apply(e, dtype)
 
@@ -132,7 +137,6 @@ class ExprPrinter:
         if e.op in ("and", "or"):
             return self._logic(e)
         if e.op in ("not", "neg"):
-            self._no_halves(e, dtype)
             inner = self._inside(e.args[0], dtype, lambda level: level == ATOM)
             return (UNARY, f"!{inner}") if e.op == "not" else (COMPARE, f"-{inner}")
         if e.op in CASTS:
@@ -167,12 +171,10 @@ class ExprPrinter:
             return ATOM, f"{row.c}({', '.join(self.expr(a, t) for a, t in zip(e.args, row.params, strict=True))})"
         if e.op not in _PRELUDE:
             return None
-        self._no_halves(e, dtype)
         return ATOM, f"{_PRELUDE[e.op]}<{DTYPES[dtype].c}>({', '.join(self.expr(a, dtype) for a in e.args)})"
 
     def _binary(self, e: Apply, dtype: str) -> _Printed:
         operand = self._operands(e) if e.op in COMPARISONS else dtype
-        self._no_halves(e, operand)
         level, sign = _LEVEL.get(e.op, LOOSE), _SPELLING.get(e.op, e.op)
         if level in (MUL, ADD):
             left = self._inside(e.args[0], operand, lambda x: x >= level)
@@ -187,10 +189,6 @@ class ExprPrinter:
         found = [self.type_of(a) for a in e.args]
         typed = [t for t in found if t not in ("int", "float")]
         return typed[0] if typed else "i32" if "int" in found else "f32"
-
-    def _no_halves(self, e: Expr, dtype: str) -> None:
-        if dtype in _STORED_ONLY:
-            raise unsupported(f"arithmetic on {dtype} in {str(e)[:60]}")
 
 
 def _tight(level: int) -> bool:

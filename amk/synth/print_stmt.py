@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from amk.dsl.expr import Const, Elem, Expr, subterms
+from amk.dsl.expr import BUILTINS, Const, Elem, Expr, names, subterms
 from amk.dsl.instructions import ROWS
 from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.nodes import Atomic, Call, For, Let, Load, Statement, Store
@@ -47,20 +47,36 @@ class StatementPrinter(RowPrinter):
 
     def __init__(self, kernel: KernelDescriptor, macros: Macros) -> None:
         super().__init__(kernel)
-        self.macros, self.depth = macros, 0
+        self.macros = macros
+        self.whole_warps = kernel.threads % 32 == 0  # whole warps run what is printed now
+        self.alike = set(BUILTINS) - {"t"} | {p.name for p in kernel.scalars}  # names that all lanes know the same of
 
     def body(self, statements: tuple[Statement, ...]) -> str:
         """The statements, indented by one step; each line ends with a line break."""
-        self.depth += 1
         lines = [line for s in statements for line in self.statement(s).splitlines() if line.strip()]
-        self.depth -= 1
         return "".join(f"  {line}\n" for line in lines)
 
     def statement(self, s: Statement) -> str:
         """One statement with everything inside it."""
         if s.kind not in KINDS:
             raise unsupported(f"a statement {s.kind!r}")
-        return str(getattr(self.macros.statements, s.kind)(s, self, comment(s.at)))
+        around, self.whole_warps = self.whole_warps, self.whole_warps and self._by_whole_warps(s)
+        text = str(getattr(self.macros.statements, s.kind)(s, self, comment(s.at)))
+        self.whole_warps = around
+        return text
+
+    def _by_whole_warps(self, s: Statement) -> bool:
+        """Whether all lanes of a warp that come to a statement run what is inside it together."""
+        if isinstance(s, For):
+            alike = s.until is None and all(self._same(e) for e in (s.lo, s.hi, s.step))
+            self.alike |= {s.var} if alike else set()
+            return alike
+        if isinstance(s, Let) and s.value is not None and (s.uniform or self._same(s.value)):
+            self.alike.add(s.name)
+        return s.kind != "if"
+
+    def _same(self, e: Expr) -> bool:
+        return not _reads(e) and names(e) <= self.alike
 
     # -- values -----------------------------------------------------------------------------------------------------
     def let_value(self, s: Let) -> str:
@@ -69,7 +85,7 @@ class StatementPrinter(RowPrinter):
         return f"__shfl_sync(0xffffffffu, {value}, 0)" if s.uniform and self._all_lanes(s) else value
 
     def _all_lanes(self, s: Let) -> bool:
-        return self.depth == 1 and self.kernel.threads % 32 == 0 and s.dtype not in ("bool", "f16", "bf16", "i8", "u8")
+        return self.whole_warps and s.dtype not in ("bool", "f16", "bf16", "i8", "u8")
 
     def lanes(self, ref: Elem, width: int) -> list[str]:
         """The elements of an operand and its neighbours along the last dimension."""
@@ -86,25 +102,21 @@ class StatementPrinter(RowPrinter):
         if s.order == "acquire":
             return f"{self.element(s.dst)} = amk_load_acquire({self.address(s.src)});"
         dst = self.lanes(s.dst, s.width)
-        if s.peer is not None:
-            return " ".join(f"{d} = {x};" for d, x in zip(dst, self._of_peer(s.src, s.width, s.peer), strict=True))
-        if s.width == 1:
+        if s.peer is None and s.width == 1:
             return f"{dst[0]} = {self.element(s.src)};"
+        taken = f"amk_load<{s.width}>({self.address(s.src)})" if s.peer is None else self._of_peer(s, s.peer)
         parts = " ".join(f"{d} = v_.v[{i}];" for i, d in enumerate(dst))
-        return f"{{ const auto v_ = amk_load<{s.width}>({self.address(s.src)}); {parts} }}"
+        return f"{{ const auto v_ = {taken}; {parts} }}"
 
-    def _of_peer(self, ref: Elem, width: int, peer: Expr) -> list[str]:
+    def _of_peer(self, s: Load, peer: Expr) -> str:
         """Elements in the shared memory of another block."""
-        name, at, rank = self.ctype(self.element_type(ref)), self._neighbours(ref, width), self.expr(peer, "i32")
-        return [f"amk_load_peer<{name}>(amk_peer({self.shared_at(x)}, {rank}))" for x in at]
+        at = f"amk_peer({self.shared_at(s.src)}, {self.expr(peer, 'i32')})"
+        return f"amk_load_peer<{self.ctype(self.element_type(s.src))}, {s.width}>({at})"
 
-    def peer_lines(self, s: Store) -> str:
+    def peer_line(self, s: Store) -> str:
         """Values into the shared memory of another block."""
-        name, rank = self.ctype(self.element_type(s.dst)), self.expr(_given(s.peer), "i32")
-        at = [self.shared_at(x) for x in self._neighbours(s.dst, len(s.values))]
-        values = [self.expr(v, self.element_type(s.dst)) for v in s.values]
-        pairs = zip(at, values, strict=True)
-        return " ".join(f"amk_store_peer<{name}>(amk_peer({a}, {rank}), {v});" for a, v in pairs)
+        at = f"amk_peer({self.shared_at(s.dst)}, {self.expr(_given(s.peer), 'i32')})"
+        return f"amk_store_peer<{self.ctype(self.element_type(s.dst))}>({at}, {self.values(s)});"
 
     @staticmethod
     def _neighbours(ref: Elem, width: int) -> list[Elem]:

@@ -36,13 +36,12 @@ class TestPrinter(StatementPrinter):
         self.kept: dict[str, Elem] = {}  # views, with the index that they had when they were made
 
     # -- operands ---------------------------------------------------------------------------------------------------
-    def tests(self, ref: Elem, width: int = 1, *, apart: bool = False) -> list[str]:
-        """What has to hold of an element and its neighbours along the last dimension (`apart`: accessed one by one)."""
+    def tests(self, ref: Elem, width: int = 1) -> list[str]:
+        """What has to hold of an element and its neighbours along the last dimension, accessed at once."""
         out, d = self._bounds(ref, (width,)), self.kernel.find(ref.buffer)
         if not isinstance(d, (Param, Buffer)) or self.space(ref) == "register":
             return out
-        run = 1 if apart else width
-        return out + self._dense(d, ref, run) + self._placed(d, ref, width * nbytes(d.dtype), run * nbytes(d.dtype))
+        return out + self._dense(d, ref, width) + self._placed(d, ref, width * nbytes(d.dtype))
 
     def operand_tests(self, s: Call, o: Operand) -> list[str]:
         """What has to hold of an operand of an instruction. What a box leaves out of a tensor is no access."""
@@ -94,14 +93,14 @@ class TestPrinter(StatementPrinter):
             return []
         return [f"amk_dense({self._where(ref)}, {self.expr(step)}, {width * nbytes(d.dtype)})"]
 
-    def _placed(self, d: Param | Buffer, ref: Elem, size: int, align: int) -> list[str]:
-        """The address is aligned, and in global memory lies in what the launch was given."""
+    def _placed(self, d: Param | Buffer, ref: Elem, size: int) -> list[str]:
+        """The address is aligned to what is accessed, and in global memory lies in what the launch was given."""
         at = self.address(ref)
         if isinstance(d, Param):
             ends = f"{d.name}, {d.name}_low_, {d.name}_high_"
-            return [f"amk_given({self._where(ref)}, {at}, {ends}, {size}, {align})"]
-        given = align == nbytes(d.dtype) and d.align % align == 0
-        return [] if given else [f"amk_aligned({self._where(ref)}, {at}, {align})"]
+            return [f"amk_given({self._where(ref)}, {at}, {ends}, {size}, {size})"]
+        given = size == nbytes(d.dtype) and d.align % size == 0
+        return [] if given else [f"amk_aligned({self._where(ref)}, {at}, {size})"]
 
     def _run(self, s: Call, o: Operand, ref: Elem) -> list[str]:
         """A run of bytes: a box as it lies in shared memory, or as many as an argument says."""

@@ -144,3 +144,11 @@ def test_a_whole_number_is_nothing_else(value: object) -> None:
     data["threads"] = value
     with pytest.raises(DescriptorError, match="/threads"):
         KernelDescriptor.from_json(json.dumps(data))
+
+
+def test_numbered_names_are_never_reserved_ones():
+    """`i32` and `i64` are types."""
+    k = KernelBuilder("many", target="sm_80", threads=32)
+    made = [str(k.let("i", n)) for n in range(70)]
+    assert len(set(made)) == 70 and not {"i32", "i64"} & set(made)
+    k.finish(grid=(1,))

@@ -237,7 +237,7 @@ gemm(const int M, const int N, const int K, const int blocks, const unsigned sho
   const int tiles = high_tiles * wide_tiles;
   const int first_tile = bx;
   const int stride = blocks;
-  if (threadIdx.x >= 0 && threadIdx.x < 128) {
+  if (threadIdx.x < 128) {
     amk_fewer_registers<232>();
     const int wg = warp / 4;
     int slot = 0;
@@ -304,7 +304,7 @@ gemm(const int M, const int N, const int K, const int blocks, const unsigned sho
       amk_wait_bulk_read<0>();
     }
   }
-  else  {
+  else {
     amk_fewer_registers<40>();
     if (t == 128) {
       int slot2 = 0;

@@ -251,7 +251,7 @@ gemm(const int M, const int N, const int K, const int blocks, const unsigned sho
   const int tiles = high_tiles * wide_tiles;
   const int first_tile = bx / 2;
   const int stride = blocks / 2;
-  if (threadIdx.x >= 0 && threadIdx.x < 256) {
+  if (threadIdx.x < 256) {
     amk_more_registers<232>();
     const int wg = warp / 4;
     int slot = 0;
@@ -360,7 +360,7 @@ gemm(const int M, const int N, const int K, const int blocks, const unsigned sho
       amk_wait_bulk_read<0>();
     }
   }
-  else  {
+  else {
     amk_fewer_registers<40>();
     if (t == 256) {
       int slot2 = 0;

@@ -295,3 +295,25 @@ def test_check_imports_neither_numpy_nor_z3():
     )
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_claim_proved_under_a_guard_is_not_taken_for_the_same_claim_without_it():
+    """`8 // n` stands twice in one store, once where n >= 1: the other one divides by zero at n = 0."""
+    k = KernelBuilder("twice", target="sm_80", threads=32)
+    n, z = k.size("n", min=0, max=100), k.tensor("z", "i32", (64,), access="write", align=8)
+    k.store(z[k.t * 2], select(n >= 1, Const(8) // n, 0), Const(8) // n)
+    found = [d for d in check(k.finish(grid=(1,))).errors if d.code == "AMK208"]
+    assert [d.counterexample["n"] for d in found] == [0]
+
+
+@pytest.mark.parametrize("dtypes", [("i64", "i32"), ("i32", "i64")])
+def test_a_sum_that_fits_64_bits_is_not_taken_for_the_same_sum_in_32(dtypes):
+    """Two values grow alike round one loop, and only one of them has room for that."""
+    k = KernelBuilder("grow", target="sm_80", threads=32)
+    n, z = k.size("n"), k.tensor("z", "i64", (32,), access="write", align=8)
+    kernel = k.finish(grid=(1,)).to_dict()
+    carry = [{"name": f"c{i}", "dtype": d, "init": "0", "next": f"c{i} + 1024"} for i, d in enumerate(dtypes)]
+    loop = {"kind": "for", "var": "v", "hi": str(n), "carry": carry, "body": []}
+    store = {"kind": "store", "dst": f"{z.name}[t]", "values": ["i64(c0) + i64(c1)"]}
+    found = check(type(k.finish(grid=(1,))).model_validate({**kernel, "body": [loop, store]})).errors
+    assert [d.code for d in found] == ["AMK204"] and f"c{dtypes.index('i32')} + 1024" in found[0].message

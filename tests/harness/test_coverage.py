@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from amk.dsl.builder import KernelBuilder
-from amk.dsl.expr import both, cdiv, eq, minimum, select
+from amk.dsl.expr import both, cdiv, eq, maximum, minimum, select
 from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.target import Target
 from amk.dsl.text import parse
@@ -295,3 +295,43 @@ def test_fixed_sizes_are_covered_by_structure() -> None:
     y = k.tensor("y", "f32", (4, 64), access="write", align=8)
     k.store(y[k.bx, k.t * 2], 1.0, 2.0)
     assert [o.by for o in covered(k.finish(grid=(4,))).obligations] == ["structure"]
+
+
+def test_an_element_is_not_overwritten_while_a_copy_still_reads_it():
+    """cp.async reads its source at some time before the wait; a store of the same thread does not wait for that."""
+
+    def in_place():
+        k = KernelBuilder("late", target="sm_80", threads=128)
+        n = k.size("n")
+        y, s = k.tensor("y", "f32", (n,), access="readwrite"), k.shared("s", "f32", (128,))
+        i = k.let("i", k.bx * 128 + k.t)
+        with k.when(i < n):
+            k.call("cp.async.4", {"dst": s[k.t], "src": y[i]})
+            k.store(y[i], 0.0)
+        k.commit()
+        k.wait(pending=0)
+        return k.finish(grid=(cdiv(n, 128),))
+
+    assert {d.code for d in check(in_place()).errors} == {"AMK304"}
+
+
+def _summed(where: str, size: int) -> KernelDescriptor:
+    """Atomic sums of every thread into one element, or into the bin that data name."""
+    k = KernelBuilder("summed", target="sm_80", threads=64)
+    n = k.size("n")
+    x = k.tensor("x", "i32", (n,))
+    out, a = k.tensor("out", "i32", (size,), access="add"), k.registers("a", "i32", (1,))
+    i = k.let("i", k.bx * 64 + k.t)
+    with k.when(i < n):
+        k.load(a[0], x[i])
+        k.atomic("add", out[0 if where == "one" else minimum(maximum(a[0], 0), size - 1)], 1)
+    return k.finish(grid=(cdiv(n, 64),))
+
+
+@pytest.mark.parametrize(("where", "size"), [("one", 1), ("data", 8)])
+def test_sums_into_zeroes_may_go_anywhere(where: str, size: int) -> None:
+    assert check(_summed(where, size)).ok
+
+
+def test_an_element_that_never_gets_a_sum_is_told() -> None:
+    assert [f.code for f in covered(_summed("one", 8)).faults] == ["AMK401"]

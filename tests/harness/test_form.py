@@ -20,6 +20,30 @@ def codes(kernel, target=None):
     return {d.code for d in check(kernel, target).diagnostics}
 
 
+TOO_LARGE = [
+    ("i32", "3000000000"), ("i32", "select(n > 5, 3000000000, n)"), ("i32", "min(n, 3000000000)"), ("u32", "-1"),
+    ("i32", "max(1, 2147483648)"), ("i32", "n & 4294967295"), ("i8", "100 + 100"), ("bool", "u32(n) > -1"),
+]  # fmt: skip
+HELD = [
+    ("i32", "2147483647"), ("i32", "-2147483648"), ("i64", "3000000000"), ("i64", "min(i64(n), 3000000000)"),
+    ("u32", "4294967295"), ("bool", "n < 3000000000"), ("i8", "-128"), ("i64", "i64(n) + 3000000000"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("dtype", "value"), [*TOO_LARGE, *HELD])
+def test_a_constant_is_a_number_that_its_type_holds(dtype, value):
+    """`int q = 3000000000` is negative on the device, and is proved about as three thousand million."""
+    let = {"kind": "let", "name": "q", "dtype": dtype, "value": value}
+    assert ("AMK004" in codes(example(body=[let, *small()["body"]]))) is ((dtype, value) in TOO_LARGE)
+
+
+def test_no_guard_is_proved_with_a_number_that_the_device_does_not_have():
+    """The store is out of bounds where q is negative, which it is on the device and nowhere else."""
+    guard = {"kind": "if", "cond": "q < 0", "body": [store("0.0", "z[i + n]")]}
+    kernel = example(body=[{"kind": "let", "name": "q", "value": "3000000000"}, *small()["body"], guard])
+    assert codes(kernel) == {"AMK004"}
+
+
 LOOP = {"kind": "for", "var": "j", "hi": "4", "carry": [{"name": "c", "init": "0", "next": "c + 1"}], "body": []}
 
 

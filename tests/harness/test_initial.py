@@ -10,6 +10,7 @@ import pytest
 from amk.dsl.builder import KernelBuilder
 from amk.dsl.expr import Expr, eq, select
 from amk.dsl.kernel import KernelDescriptor
+from amk.harness.check import check
 from amk.harness.events import Program
 from amk.harness.initial import _Registers, uninitialised_registers
 
@@ -69,3 +70,19 @@ def test_the_last_row_is_missed_where_a_nest_is_short() -> None:
 
     assert lost(kernel(4)) == []
     assert "element 12" in lost(kernel(3))[0][1]
+
+
+@pytest.mark.parametrize("how", ["store", "shuffle", "other"])
+def test_a_register_that_is_written_from_itself_is_read_first(how: str) -> None:
+    """Equal terms are one object: the value `a[0]` of a statement is not its destination."""
+    k = KernelBuilder("itself", target="sm_80", threads=64)
+    x, y = k.tensor("x", "f32", (64,)), k.tensor("y", "f32", (64,), access="write")
+    a = k.registers("a", "f32", (1,))
+    if how == "store":
+        k.store(a[0], a[0])
+    elif how == "shuffle":
+        k.call("shfl.down", {"dst": a[0]}, value=a[0], delta=1)
+    else:
+        k.load(a[0], x[k.t], when=k.t < 32, other=a[0])
+    k.store(y[k.t], a[0])
+    assert [(d.code, d.pointer) for d in check(k.finish(grid=(1,))).errors] == [("AMK207", "/body/0")]

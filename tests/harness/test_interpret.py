@@ -123,6 +123,23 @@ def test_bfloat16_is_widened_by_a_cast():
     assert np.array_equal(a["y"], (a["x"].astype(np.uint32) << 16).view(np.float32))
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_constants_of_16_bits_are_rounded_and_not_cut_off(mode):
+    """In registers, in shared memory, in place of what is not read, and as what a condition selects."""
+    k = KernelBuilder("constants", target="sm_80", threads=32)
+    x, y = k.tensor("x", "bf16", (32,)), k.tensor("y", "f32", (4, 32), access="write")
+    h, s = k.registers("h", "bf16", (4,)), k.shared("s", "bf16", (32,))
+    k.store(h[0], 0.1)
+    k.store(s[k.t], -1.5)
+    k.load(h[1], s[k.t])
+    k.load(h[2], x[k.t], when=k.t < 0, other=2.5)
+    k.store(h[3], "select(t < 3, 0.5, 1.0 + 2.0)")
+    for i in range(4):
+        k.store(y[i, k.t], apply("f32", h[i]))
+    got = ran(k.finish(grid=(1,)), mode=mode)["y"]
+    assert np.array_equal(got[:, 0], np.float32([0.10009765625, -1.5, 2.5, 0.5])) and got[3, 31] == 3
+
+
 def test_a_view_moves_by_its_index():
     k, x, y, _, a = thread_kernel()
     v = k.view("v", x[k.t])

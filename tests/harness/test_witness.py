@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from amk.dsl.builder import KernelBuilder
 from amk.dsl.expr import as_expr, cdiv
 from amk.dsl.kernel import KernelDescriptor
+from amk.dsl.layout import Swizzle
+from amk.harness import interpret
 from amk.harness.check import check
 from amk.harness.interpret import confirm, witness
 
@@ -65,3 +69,32 @@ def test_a_base_that_is_not_aligned_enough_is_shown_by_the_first_thread() -> Non
     k.load(a[0], x[k.t * 4], width=4)
     (d,) = check(k.finish(grid=(1,))).errors
     assert d.code == "AMK205" and d.counterexample == {"t": 0, "byte": 0} and d.confirmed
+
+
+def test_the_first_block_is_found_in_a_cluster_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run of block 0 is one of its whole cluster, so what it shows may stand in block 1 all the same."""
+    k = KernelBuilder("torn", target="sm_90a", threads=32, cluster=2)
+    z = k.tensor("z", "f32", (2, 32), access="write")
+    s, r = k.shared("s", "f32", (32, 8), layout=Swizzle(bits=2, base=1, shift=3)), k.registers("r", "f32", (1,))
+    k.sync("cluster")
+    k.store(s[k.t, 0], *[1.0] * 4, peer=1 - k.rank)  # the swizzle keeps two together
+    k.sync("cluster")
+    k.load(r[0], s[k.t, 0])
+    k.store(z[k.bx, k.t], r[0])
+    k.sync("cluster")
+    runs, one = [], interpret._fault
+    monkeypatch.setattr(interpret, "_fault", lambda *args: runs.append(args) or one(*args))
+    monkeypatch.setattr(interpret, "run", bounded(interpret.run, 40))
+    (fault,) = [d for d in check(k.finish(grid=(2,))).errors if d.code == "AMK205"]
+    assert "not contiguous" in fault.message and 0 < len(runs) < 40
+
+
+def bounded(call: Any, times: int) -> Any:
+    """The call, which may be made so often and no oftener: a search that stands still fails instead of hanging."""
+    left = iter(range(times))
+
+    def made(*args: Any, **options: Any) -> Any:
+        assert next(left, None) is not None, f"more than {times} runs"
+        return call(*args, **options)
+
+    return made

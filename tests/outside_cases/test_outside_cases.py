@@ -21,7 +21,6 @@ ALL = cases()
 # Where the checker is known to be wrong: the case and why. An entry goes when the checker is mended (strict).
 WRONG: dict[str, str] = {
     "modulo_by_size": "AMK008: the ordering check takes no remainder by a size in a shared index",
-    "add_of_device_scope": "AMK401 stays undecided where all threads below a size add to one element",
     "sum_started_always": "AMK207 takes no account of a condition on the thread that all threads meet",
 }
 

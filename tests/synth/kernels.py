@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
+from hopper_kernels import mma_gemm, peers
+
 from amk.dsl.builder import KernelBuilder
 from amk.dsl.expr import both, cdiv, select
 from amk.dsl.kernel import KernelDescriptor
@@ -214,6 +216,7 @@ GOLDEN = {
     "transpose": lambda: plain(transpose()), "block_sum": lambda: plain(block_sum()), "gemm": lambda: plain(gemm()),
     "gemm_swizzled": lambda: plain(gemm(swizzle=True)), "mixed": lambda: plain(mixed()),
     **{name: partial(product, name) for name in PRODUCT},
+    "mma_gemm": lambda: plain(mma_gemm()), "peers": lambda: plain(peers()),
     "wgmma": lambda: plain(wgmma_gemm(WgmmaSchedule(warpgroups=1, columns=64, slots=2, cluster=1))),
     "wgmma_cluster": lambda: plain(wgmma_gemm()),
 }  # fmt: skip

@@ -27,6 +27,7 @@ from amk.dsl.nodes import Store, Sync
 from amk.dsl.text import parse
 from amk.errors import InternalError
 from amk.harness.certify import certify
+from amk.harness.check import check
 from amk.synth import fingerprint
 from amk.synth import render as module
 from amk.synth.compile import compile_cubin
@@ -196,8 +197,13 @@ def test_half_precision_is_stored_and_not_computed_with() -> None:
     h = k.registers("h", "bf16", (2,))
     k.store(h[0], 1.5)
     assert f"h[0] = {0x3FC0};" in text_of(k.finish(grid=(1,)))
+    k.store(h[1], "bf16(f32(h[0]) * 0.5)")
+    assert "h[1] = amk_to_bf16(amk_bf16_to_f32(h[0]) * 0.5f);" in text_of(k.finish(grid=(1,)))
+    k.store(h[1], "1.0 + select(t < 3, 2.0, 0.5)")
+    assert "h[1] = amk_to_bf16(1.0f + ((t < 3) ? 2.0f : 0.5f));" in text_of(k.finish(grid=(1,)))
     k.store(h[1], h[0] + h[0])
-    with pytest.raises(InternalError, match="arithmetic on bf16"):
+    assert "computes with bf16" in next(d.message for d in check(k.finish(grid=(1,))).errors)
+    with pytest.raises(InternalError, match="computes with bf16"):
         text_of(k.finish(grid=(1,)))
 
 

@@ -20,8 +20,8 @@ from amk.dsl.instructions.fragments import (
 )
 
 __all__ = [
-    "add", "bf16x2", "copy", "exp2", "f16x2", "fma", "ldmatrix", "ldmatrix_trans", "maximum", "minimum", "mma_bf16",
-    "mma_f16", "mma_tf32", "nothing", "stmatrix", "stmatrix_trans", "tile", "wgmma",
+    "add", "bf16_bits", "bf16x2", "copy", "exp2", "f16", "f16x2", "fma", "ldmatrix", "ldmatrix_trans", "maximum",
+    "minimum", "mma_bf16", "mma_f16", "mma_tf32", "nothing", "stmatrix", "stmatrix_trans", "tile", "wgmma",
 ]  # fmt: skip
 
 Array = NDArray[Any]
@@ -59,10 +59,15 @@ def bf16x2(low: Array, high: Array) -> Array:
     return bf16_bits(low).astype(np.uint32) | bf16_bits(high).astype(np.uint32) << 16
 
 
+def f16(x: Array) -> Array:
+    """float32 rounded to nearest even to float16; what is too large becomes infinite."""
+    with np.errstate(over="ignore"):
+        return np.asarray(x, np.float32).astype(np.float16)
+
+
 def f16x2(low: Array, high: Array) -> Array:
     """Two float16 in one 32-bit register."""
-    with np.errstate(over="ignore"):
-        a, b = (np.asarray(x, np.float32).astype(np.float16).view(np.uint16).astype(np.uint32) for x in (low, high))
+    a, b = (f16(x).view(np.uint16).astype(np.uint32) for x in (low, high))
     return a | b << 16
 
 

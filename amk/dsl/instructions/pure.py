@@ -16,6 +16,11 @@ PURE: dict[str, Pure] = {
              "amk_bf16x2", "amk.dsl.instructions.meanings:bf16x2"),
         Pure("f16x2", "PTX ISA, Data Movement and Conversion Instructions: cvt.rn.f16x2.f32", ("f32", "f32"), "u32",
              "amk_f16x2", "amk.dsl.instructions.meanings:f16x2"),
+        # One of them, as it is stored; from another type by way of f32.
+        Pure("bf16", "PTX ISA, Data Movement and Conversion Instructions: cvt.rn.bf16.f32", ("f32",), "bf16",
+             "amk_to_bf16", "amk.dsl.instructions.meanings:bf16_bits"),
+        Pure("f16", "PTX ISA, Data Movement and Conversion Instructions: cvt.rn.f16.f32", ("f32",), "f16",
+             "amk_to_f16", "amk.dsl.instructions.meanings:f16"),
         Pure("exp2", "PTX ISA, Floating Point Instructions: ex2.approx.ftz.f32", ("f32",), "f32", "amk_exp2",
              "amk.dsl.instructions.meanings:exp2"),
     )

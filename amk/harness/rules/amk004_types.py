@@ -23,6 +23,8 @@ def _hint(e: Expr, wanted: str) -> str:
         return f"compare it: ({e}) != 0, or use a comparison"
     if wanted == "index":
         return f"use an integer, as in i32({e})"
+    if wanted in ("f16", "bf16"):
+        return f"compute in f32, and cast what comes out: {wanted}(f32(a)*f32(b))"
     kind = family(wanted) if wanted else ""
     return (
         f"write constants with a point, as in 1.0, or cast: {wanted}({e})"
@@ -37,7 +39,8 @@ class Types(Rule):
     Why:    C converts silently: a float becomes an index, a 64-bit offset loses its upper half. A uniform value is
             handed round by the first lane of its warp.
     Proof:  Types are inferred from the leaves; integers and floats mix only through a cast,
-            and conditions are truth values. Terms in the thread are tabulated over the lanes of each warp.
+            conditions are truth values, and a constant is a number that the type of its place holds. Terms in the
+            thread are tabulated over the lanes of each warp.
     Bad:    An f32 buffer that receives `1`.
     Good:   Write `1.0`, or cast: `f32(i)`.
     Fix:    A whole number among floats gets its point.

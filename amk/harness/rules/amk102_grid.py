@@ -53,8 +53,8 @@ class Grid(Rule):
         n = int(d.pointer.rpartition("/")[2])
         e = k.kernel.grid3[n]
         _, fits = self._first(k, e, k.target.architecture.max_grid[n])
-        if fits is not None:
-            name = next(iter(names(e)))
+        name = next(iter(names(e)), "")
+        if fits is not None and fits < k.bounds.domain[name][1]:  # a grid may also grow as a size gets less
             edits = set_field(f"{k.kernel.pointer_of(name)}/max", fits)
             yield Fix(f"set max of {name} to {fits}", edits)
 

@@ -26,8 +26,8 @@ class AMK502(Rule):
             32 passes.
     Proof:  none needed, this is advice: the addresses of the first warp that takes part are enumerated. 32 banks of 4
             bytes; up to 4 bytes a lane go in one pass, 8 bytes in two half-warps, 16 in four quarter-warps; lanes that
-            want the same word share it, and two groups of a load go together where each lane's neighbour (^ 1 or ^ 2)
-            wants the same words. Copies by cp.async are left out.
+            want the same word share it, and groups of a load go together in pairs where each lane of the warp has a
+            neighbour (^ 1, or ^ 2) that wants the same words. Copies by cp.async are left out.
     Bad:    a column of a 32 x 32 float tile.
     Good:   rows padded by one element, or a swizzle.
     Fix:    Rows of an array without a layout are padded.

@@ -1,0 +1,71 @@
+"""What the target allows: threads, grid, shared memory, registers, blocks on a multiprocessor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from amk.dsl.expr import Apply, Const
+from amk.dsl.kernel import KernelDescriptor
+from amk.dsl.registers import assumed_registers, estimate_registers, with_margin
+from amk.dsl.target import Architecture, Target
+from amk.verify.address import shared_size
+from amk.verify.domain import assumptions
+from amk.verify.duty import Duty
+from amk.verify.logic import Logic, Verdict
+
+__all__ = ["limits", "most_registers"]
+
+WARP = 32
+SPILL = 8  # bytes of local memory traffic that one register costs: a store and a load
+
+
+def limits(kernel: KernelDescriptor, target: Target, logic: Logic) -> Iterator[tuple[Duty, Verdict]]:
+    """Each limit as a duty, with whether it is kept."""
+    a = target.architecture
+    most = a.max_threads_per_block
+    yield _limit("AMK101", f"{kernel.threads} threads a block are at most {most}", kernel.threads <= most)
+    for axis, e, top in zip("xyz", kernel.grid3, a.max_grid, strict=True):
+        duty = Duty("AMK102", "", f"grid {axis} = {e} is at most {top}", "proof", (), f"{e} <= {top}")
+        yield duty, logic.prove(Apply("<=", (e, Const(top))), assumptions(kernel))
+    need = shared_size(kernel)
+    claim = f"{need} bytes of shared memory are at most {a.shared_optin}"
+    yield _limit("AMK103", claim, need <= a.shared_optin and need == kernel.shared_bytes)
+    # The count of registers is an estimate, shared with the harness: the compiled binary decides.
+    fit, data = most_registers(a, kernel.threads, kernel.min_blocks), estimate_registers(kernel, data_only=True)
+    live = with_margin(data)
+    most = assumed_registers(kernel, target)
+    claim = f"{live} registers of live data, estimated, of at most {fit}; a thread is taken to need at most {most}"
+    yield _limit("AMK104", claim, live - kernel.spill_bytes // SPILL <= fit or fit == 0)  # 0: too large by other limits
+    blocks = _blocks(a, kernel.threads, need)
+    yield _limit("AMK105", f"{kernel.min_blocks} blocks fit on a multiprocessor", blocks >= kernel.min_blocks)
+
+
+def _limit(rule: str, claim: str, kept: bool) -> tuple[Duty, Verdict]:
+    return Duty(rule, "", claim, "limits"), Verdict("proved" if kept else "refuted")
+
+
+def _blocks(a: Architecture, threads: int, shared: int) -> int:
+    """Blocks that one multiprocessor holds, registers apart."""
+    warps = (threads + WARP - 1) // WARP
+    taken = shared + a.shared_reserved_per_block
+    taken += -taken % a.shared_allocation_unit
+    return min(a.warps_per_sm // warps, a.blocks_per_sm, a.shared_per_sm // taken)
+
+
+def most_registers(a: Architecture, threads: int, blocks: int) -> int:
+    """Registers a thread with which so many blocks fit; 0: with none.
+
+    A warp's registers are handed out in lumps, in the quarter of the file of its sub-partition.
+    """
+    parts = a.warp_allocation_granularity
+    warps = (threads + WARP - 1) // WARP
+    if warps * blocks > a.warps_per_sm or blocks > a.blocks_per_sm or threads > a.max_threads_per_block:
+        return 0
+    for count in range(a.max_registers_per_thread, 0, -1):
+        lump = count * WARP
+        lump += -lump % a.register_allocation_unit
+        fits = a.registers_per_sm // parts // lump * parts
+        whole = lump * (warps + -warps % parts) <= a.registers_per_sm
+        if whole and fits // warps >= blocks:
+            return count
+    return 0
