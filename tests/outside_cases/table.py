@@ -13,7 +13,8 @@ __all__ = ["PAGE", "THEMES", "cases", "page"]
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "outside_cases.md"
 THEMES = (
-    "shared_races", "barriers", "bounds", "global_memory", "atomics", "warp", "uninitialised", "cp_async", "mbarriers",
+    "shared_races", "overlaps", "barriers", "warp", "atomics", "global_memory", "bounds", "uninitialised",
+    "cp_async", "mbarriers", "roles", "tma", "wgmma", "clusters",
 )  # fmt: skip
 
 HEAD = """# Outside cases
