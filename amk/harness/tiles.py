@@ -3,7 +3,7 @@
 The number of a tile is a block index, the variable of a loop that walks over the tiles, or made of such numbers; an
 index may run backwards (`size - 1 - index`). A box of a tensor map is written as far as it lies inside the tensor, and
 needs no other guard. Where sites stand under `bz == 0` (of an axis that always has a block), one block of it stands for
-all, and the axis is left out.
+all, and the axis is left out. Loops that start at the thread and step by all of them are loops over rounds.
 
 Anything that does not fit answers False, and the caller enumerates whole grids instead.
 """
@@ -14,7 +14,7 @@ from itertools import product
 from math import gcd, prod
 
 from amk.dsl.evaluate import function_of
-from amk.dsl.expr import Apply, Const, Expr, Var, has_elements, integers, names
+from amk.dsl.expr import Apply, Const, Expr, Var, apply, has_elements, integers, names
 from amk.dsl.nodes import Param
 from amk.dsl.record import replace
 from amk.harness.columns import Tables
@@ -30,7 +30,7 @@ def tile_form(p: Program, tensor: Param, sites: list[Site]) -> bool:
     shape = tuple(map(p.inline, tensor.shape or ()))
     if any(len(s.index) != len(shape) for s in sites):
         return False
-    sites = [_upright(s, shape) for s in sites]
+    sites = [_upright(_by_rounds(p, s), shape) for s in sites]
     pinned = [_pinned(p, s) for s in sites]
     if any(x != pinned[0] for x in pinned):
         return False
@@ -53,6 +53,24 @@ def tile_form(p: Program, tensor: Param, sites: list[Site]) -> bool:
         if inner is None or split is None or not tile.add(s, constant, split[1], inner):
             return False
     return tile.whole()
+
+
+def _by_rounds(p: Program, s: Site) -> Site:
+    """The site with loops `range(lo, hi, step)` whose start depends on the thread as loops over rounds q under a guard.
+
+    The variable is `lo + q * step`, which the index has in its place. With lo >= 0 and a constant step, a thread takes
+    the rounds q of [0, cdiv(hi, step)) in which that is below hi, and no others.
+    """
+    loops, conds = [], list(s.conds)
+    for loop in s.loops:
+        lo, hi, step = (p.inline(e) for e in (loop.lo, loop.hi, loop.step))
+        mine = loop.var in p.thread_loops and names(lo) == {"t"} and "t" not in names(hi) and not has_elements(lo)
+        if mine and isinstance(step, Const) and int(step.value) > 0 and min(Tables(p.threads).column({}, lo)) >= 0:
+            q = f"{loop.var}#"
+            conds.append(apply("<", lo + Var(q) * step, hi))
+            loop = loop.model_copy(update={"var": q, "lo": Const(0), "hi": apply("cdiv", hi, step), "step": Const(1)})
+        loops.append(loop)
+    return replace(s, loops=tuple(loops), conds=tuple(conds))
 
 
 def _pinned(p: Program, s: Site) -> frozenset[str]:

@@ -335,3 +335,28 @@ def test_sums_into_zeroes_may_go_anywhere(where: str, size: int) -> None:
 
 def test_an_element_that_never_gets_a_sum_is_told() -> None:
     assert [f.code for f in covered(_summed("one", 8)).faults] == ["AMK401"]
+
+
+def _rows(step: int = 64, start: int = 0, width: int = 1, multiple: int = 1) -> KernelDescriptor:
+    """One block a row, its columns walked by all threads."""
+    k = KernelBuilder("rows", target="sm_80", threads=64)
+    m, n = k.size("m"), k.size("n", multiple_of=multiple)
+    x = k.tensor("x", "f32", (m, n), align=16)
+    y, a = k.tensor("y", "f32", (m, n), access="write", align=16), k.registers("a", "f32", (width,))
+    with k.loop("j", k.t * width + start, n, step * width) as j:
+        k.load(a[0], x[k.bx, j.var], width=width)
+        k.store(y[k.bx, j.var], *(a[i] + 1.0 for i in range(width)))
+    return k.finish(grid=(m,))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "code"),
+    [
+        (_rows(), ""), (_rows(width=4, multiple=4), ""), (_rows(step=65), "AMK401"), (_rows(step=128), "AMK401"),
+        (_rows(step=63), "AMK402"), (_rows(start=1), "AMK401"),
+    ],
+)  # fmt: skip
+def test_rows_whose_columns_all_threads_walk(kernel: KernelDescriptor, code: str) -> None:
+    result = covered(kernel)
+    assert [f.code for f in result.faults] == ([code] if code else [])
+    assert code or [o.by for o in result.obligations] == ["structure"]
