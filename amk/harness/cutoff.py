@@ -56,7 +56,7 @@ from typing import Any, NamedTuple
 from amk.dsl.expr import Apply, Expr, names
 from amk.dsl.instructions import ROWS
 from amk.dsl.kernel import walk
-from amk.dsl.nodes import Param, Statement
+from amk.dsl.nodes import Barrier, Param, Statement
 from amk.harness.events import BLOCKS, GRID, Env, Operand, Program, Unsupported, orders
 from amk.harness.ring import Rings, symbolic
 from amk.harness.sizes import Axis, points
@@ -263,7 +263,7 @@ def _count(p: Program, bounds: tuple[Expr, ...], top: int, period: int, env: Env
 
 
 def _valued(p: Program, reader: Reader) -> Iterator[Turns]:
-    """Carried values and addresses of shared memory."""
+    """Carried values, addresses of shared memory, and what names mbarriers, their phases and peers."""
     relevant, known = _relevant(p), reader.rings.moving | p.tainted
     for pointer, s in p.statements:
         for c in s.carry if s.kind == "for" and p.matters(s) else ():
@@ -274,8 +274,26 @@ def _valued(p: Program, reader: Reader) -> Iterator[Turns]:
         for o in p.operands(s):
             if any(names(e) & reader.outer for e in p.deciding(s)) and not _by_data(p, o):
                 yield from (reader.value(e, pointer) for e in p.address_terms(o))
+        for e in map(p.inline, _signals(p, s)):
+            if names(e) & reader.outer and not p.data(e):
+                yield reader.value(e, pointer)
     for e, m in reader.rings.starts:
         yield reader.remainder(e, m)
+
+
+def _signals(p: Program, s: Statement) -> Iterator[Expr]:
+    """The terms that decide which mbarrier a statement uses, of which block, which phase of it and how many bytes."""
+    if s.kind in ("arrive", "wait") and s.barrier is not None:
+        yield from s.barrier.index
+        yield from (e for e in (s.parity if s.kind == "wait" else s.bytes,) if e is not None)
+    elif s.kind == "call":
+        for ref in s.refs.values():
+            if isinstance(p.kernel.find(ref.buffer), Barrier):
+                yield from ref.index
+        if s.row in ROWS and ROWS[s.row].completes == "barrier":
+            yield from s.args.values()
+    if s.kind in ("arrive", "load", "store") and s.peer is not None:
+        yield s.peer
 
 
 def _by_data(p: Program, o: Operand) -> bool:
