@@ -1,4 +1,4 @@
-"""`amk verify`: certificate files come in, what was shown again or what is wrong with them comes out.
+"""`amk verify`: certificate files come in; what was shown again, what was not, or what is wrong with them comes out.
 
 The files are re-checked by `amk.verify`, which shares the IR with the harness and none of its engines.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["add_verify"]
 
 NAMES = ("certificate.json", ".cert.json")  # of the files that are taken from a folder
-SHOWN = 12  # findings of one certificate in text
+SHOWN, MOST_TRUSTED = 12, 60  # findings and claims taken on trust of one certificate in text
 
 
 def add_verify(parser: ArgumentParser, argv: Sequence[str]) -> None:
@@ -98,7 +98,7 @@ def _one(path: str, kernel: KernelDescriptor | None, target: Target | None) -> d
 
 
 # ---------------------------------------------------------------------------------------------------------------- text
-_COLOUR = {"verified": "green", "refused": "red", "undecided": "yellow", "unusable": "red", "failed": "red"}
+_COLOUR = {"verified": "green", "refused": "red", "verified in part": "yellow", "unusable": "red", "failed": "red"}
 
 
 def _text(path: str, result: dict[str, Any]) -> str:
@@ -116,5 +116,16 @@ def _text(path: str, result: dict[str, Any]) -> str:
     rows = [(s["rule"], s["claims"], s["how"], s["sizes"]) for s in result.get("shown", ())]
     if rows:
         lines.append(table(rows, ("rule", "claims", "shown again by", "for"), indent="  "))
+    lines += _trusted(result.get("trusted", ()))
     lines += [f"  {clean(n, 400)}" for n in result.get("notes", ())]
     return "\n".join(lines)
+
+
+def _trusted(claims: Sequence[dict[str, str]]) -> Iterator[str]:
+    """What was not shown again, with the reason, which many of them share."""
+    for why in dict.fromkeys(c["why"] for c in claims[:MOST_TRUSTED]):
+        yield f"  {paint('taken on trust', 'yellow')}: {clean(why, 400)}"
+        rows = [(clean(c["rule"], 20), clean(c["claim"], 100)) for c in claims[:MOST_TRUSTED] if c["why"] == why]
+        yield table(rows, ("rule", "claim"), indent="    ")
+    if (more := len(claims) - MOST_TRUSTED) > 0:
+        yield f"  and {more} more: --json has them"

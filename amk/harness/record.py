@@ -80,10 +80,12 @@ def _stated(o: Obligation) -> Iterator[dict[str, Any]]:
     if o.rule in _LIMITS:
         return
     by = _BY[o.by]
+    if o.rule == "AMK108":
+        by = "limits"
     if o.rule == "AMK401":
-        by = "count" if o.by == "enumeration" else "tiles"
+        by = "count" if o.by == "enumeration" else "form" if " is zero before" in o.claim else "tiles"
     claim, goal = o.claim, ""
-    if o.rule in ("AMK201", "AMK203"):
+    if o.rule in ("AMK201", "AMK202", "AMK203"):
         goal = claim.partition(", dimension ")[2].partition(": ")[2]
     elif o.rule == "AMK208":
         goal = claim
@@ -155,5 +157,8 @@ def _unsaid(kernel: KernelDescriptor) -> Iterator[tuple[str, str]]:
         yield "AMK309", "ordinary accesses are fenced from the asynchronous proxy"
     if any(r.completes == "wgmma" for r in rows):
         yield "AMK311", "no register is touched that a wgmma under way owns"
+        yield "AMK317", "the tiles and the scale of each wgmma are the same in all threads of its warpgroup"
+    if any("members" in s.args for _, s in walk(kernel.body) if s.kind == "call"):
+        yield "AMK318", "no lane reads one that takes no part"
     if kernel.cluster > 1:
         yield "AMK312", "no block leaves its cluster while a peer may still reach it"

@@ -5,12 +5,15 @@ from __future__ import annotations
 from math import prod
 
 from amk.dsl.expr import Apply, Const, Expr
+from amk.dsl.instructions import Operand
 from amk.dsl.kernel import KernelDescriptor
 from amk.dsl.layout import Padded, Strided, Swizzle
-from amk.dsl.nodes import Buffer
+from amk.dsl.nodes import Buffer, Call
 from amk.dsl.types import nbytes
 
-__all__ = ["byte_offset", "combined", "elements_of", "first_bytes", "shared_size", "strides_in"]
+MBARRIER = 8  # bytes of one
+
+__all__ = ["byte_offset", "combined", "elements_of", "first_bytes", "shared_size", "strides_in", "width"]
 
 
 def combined(index: tuple[Expr, ...], strides: tuple[Expr, ...]) -> Expr:
@@ -65,4 +68,15 @@ def _placed(kernel: KernelDescriptor) -> tuple[dict[str, int], int]:
             at += -at % b.align
             out[b.name] = at
             at += elements_of(b) * nbytes(b.dtype)
+    for m in kernel.barriers:
+        at += -at % MBARRIER
+        out[m.name] = at
+        at += m.slots * MBARRIER
     return out, at
+
+
+def width(s: Call, o: Operand, dtype: str) -> int:
+    """Elements of a run of bytes, or of registers, from the operand's element on."""
+    e = s.args.get(o.counted)
+    run = int(e.value) if isinstance(e, Const) else 0
+    return max(1, (run if o.counted else o.nbytes) // nbytes(dtype))

@@ -33,6 +33,8 @@ def terms(c: Claims, e: Expr, at: str, sums: str) -> None:
     if isinstance(e, Apply):
         for rule, claim, goal, text in _operator(c, e, sums):
             c.claim(rule, at, claim, goal, text)
+            if rule == "AMK208" and isinstance(goal, Apply) and goal.op == ">=" and isinstance(goal.args[1], Const):
+                c.learn(goal.args[0], int(goal.args[1].value))
 
 
 def _sides(e: Apply) -> tuple[Expr, ...]:

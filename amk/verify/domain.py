@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from amk.dsl.expr import Apply, Const, Expr, Var
+from amk.dsl.expr import Apply, Const, Expr, Var, apply
 from amk.dsl.kernel import KernelDescriptor, walk
 from amk.dsl.nodes import Param
 from amk.verify.dtypes import span
 from amk.verify.logic import Logic
 from amk.verify.values import DATA, NoValue, evaluate
 
-__all__ = ["BLOCKS", "GRID", "assumptions", "declare", "launch_facts", "satisfied"]
+__all__ = ["BLOCKS", "GRID", "assumptions", "declare", "launch_facts", "rank_of", "satisfied", "strides_of"]
 
 BLOCKS, GRID = ("bx", "by", "bz"), ("gx", "gy", "gz")
 TOP = 2**31 - 1
+
+
+def rank_of(kernel: KernelDescriptor) -> Expr:
+    """The rank of a block in its cluster."""
+    return apply("%", "bx", kernel.cluster) if kernel.cluster > 1 else Const(0)
 
 
 def assumptions(kernel: KernelDescriptor) -> tuple[Expr, ...]:

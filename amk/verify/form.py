@@ -7,13 +7,14 @@ from collections.abc import Iterator, Set
 
 from amk.dsl.expr import BUILTINS, Const, Elem, Expr, Var, has_elements, names, parts, subst, subterms
 from amk.dsl.instructions import ROWS
-from amk.dsl.kernel import KernelDescriptor, expressions, walk
+from amk.dsl.kernel import KernelDescriptor, children, expressions, walk
 from amk.dsl.layout import Strided, Swizzle
-from amk.dsl.nodes import Buffer, Call, For, Let, Param, Statement
+from amk.dsl.nodes import Barrier, Buffer, For, Let, Param, Statement, TensorMap
 from amk.dsl.target import Target
 from amk.dsl.types import nbytes
 from amk.verify.dtypes import Misfit, Types, family
 from amk.verify.outcome import Malformed, NotCovered
+from amk.verify.rows import require_call, require_map, require_ordering
 
 __all__ = ["accesses", "require_form"]
 
@@ -42,6 +43,8 @@ def accesses(s: Statement) -> Iterator[tuple[str, Elem, int]]:
 
 def require_form(kernel: KernelDescriptor, target: Target) -> None:
     """Raises Malformed (or NotCovered) for the first fault of form."""
+    if kernel.cluster > target.architecture.max_cluster:
+        raise Malformed("/cluster", f"{target.name} has clusters of at most {target.architecture.max_cluster} blocks")
     _names(kernel)
     _sizes(kernel)
     types = Types(kernel)
@@ -50,12 +53,15 @@ def require_form(kernel: KernelDescriptor, target: Target) -> None:
         _typed(types, e, "index", at)
     for i, b in enumerate(kernel.buffers):
         _layout(b, f"/buffers/{i}")
+    for i, m in enumerate(kernel.maps):
+        require_map(kernel, m, target, f"/maps/{i}")
     for at, s in walk(kernel.body):
         if s.kind == "let" and s.value is not None:
             lets[s.name] = subst(s.value, lets)
         _operands(kernel, s, at)
+        require_ordering(kernel, s, target, at)
         if s.kind == "call":
-            _row(s, target, at)
+            require_call(kernel, s, target, at)
         _values(kernel, types, s, at)
         _contract(kernel, s, at)
         _shape(kernel, s, lets, at)
@@ -83,14 +89,17 @@ def _names(kernel: KernelDescriptor) -> None:
         _take(taken, p.name, f"/params/{i}")
     for i, b in enumerate(kernel.buffers):
         _take(taken, b.name, f"/buffers/{i}")
+    for i, m in enumerate(kernel.maps):
+        _take(taken, m.name, f"/maps/{i}")
+    for i, x in enumerate(kernel.barriers):
+        _take(taken, x.name, f"/barriers/{i}")
     for at, s in walk(kernel.body):
         for n in _introduced(s):
             _take(taken, n, at)
     scalars = {p.name for p in kernel.scalars}
     for at, e in _declared(kernel):
         _in_scope(e, scalars, at)
-    arrays = {p.name for p in kernel.params} | {b.name for b in kernel.buffers}
-    _scopes(kernel.body, "/body", scalars | set(BUILTINS) | arrays)
+    _scopes(kernel.body, "/body", scalars | set(BUILTINS) | kernel.declarations.keys())
 
 
 def _take(taken: set[str], name: str, at: str) -> None:
@@ -118,8 +127,9 @@ def _scopes(body: tuple[Statement, ...], at: str, outer: Set[str]) -> set[str]:
         for below, e in expressions(s):
             if not below.endswith("/next"):
                 _in_scope(e, scope, here + below)
-        if s.kind == "if":
-            _scopes(s.body, f"{here}/body", scope)
+        if s.kind in ("if", "team"):
+            for below, inner in children(s):
+                _scopes(inner, here + below, scope)
         elif s.kind == "for":
             ends = _scopes(s.body, f"{here}/body", scope | set(_introduced(s)))
             for j, c in enumerate(s.carry):
@@ -166,6 +176,13 @@ def _values(kernel: KernelDescriptor, types: Types, s: Statement, at: str) -> No
     for role, ref, _ in accesses(s):
         for i in ref.index:
             _typed(types, i, "index", f"{at}/{role}")
+    if s.kind in ("arrive", "wait") and s.barrier is not None:
+        for i in s.barrier.index:
+            _typed(types, i, "index", f"{at}/barrier")
+    if s.kind in ("load", "store", "arrive") and s.peer is not None:
+        _typed(types, s.peer, "index", f"{at}/peer")
+    if s.kind == "wait" and s.parity is not None:
+        _typed(types, s.parity, "index", f"{at}/parity")
     for e, wanted in _wanted(kernel, s):
         _typed(types, e, wanted, at)
 
@@ -207,7 +224,10 @@ def _operands(kernel: KernelDescriptor, s: Statement, at: str) -> None:
                 _rank(kernel, x, at + below)
     for role, ref, width in accesses(s):
         d = kernel.find(ref.buffer)
-        assert isinstance(d, (Param, Buffer))
+        if not isinstance(d, (Param, Buffer)):
+            if s.kind != "call":
+                raise Malformed(f"{at}/{role}", f"{ref} is no element of memory")
+            continue
         space, wanted = kernel.space(ref), SPACES.get((s.kind, role))
         if wanted is not None and space not in wanted:
             raise Malformed(f"{at}/{role}", f"{ref} is in {space} memory")
@@ -225,9 +245,10 @@ def _operands(kernel: KernelDescriptor, s: Statement, at: str) -> None:
 
 def _rank(kernel: KernelDescriptor, x: Elem, at: str) -> None:
     d = kernel.find(x.buffer)
-    if not isinstance(d, (Param, Buffer)) or (isinstance(d, Param) and d.shape is None):
+    if d is None or (isinstance(d, Param) and d.shape is None):
         raise Malformed(at, f"{x.buffer} is no tensor and no buffer")
-    rank, view = len(d.shape or ()), x.buffer in kernel.views
+    rank = len(d.box) if isinstance(d, TensorMap) else 1 if isinstance(d, Barrier) else len(d.shape or ())
+    view = x.buffer in kernel.views
     if len(x.index) > rank or (len(x.index) < rank and not view):
         raise Malformed(at, f"{x} has {len(x.index)} indices for {rank} dimensions")
 
@@ -238,60 +259,29 @@ def _let(kernel: KernelDescriptor, s: Let, at: str) -> None:
     if s.view is None:
         return
     d = kernel.find(s.view.buffer)
+    if not isinstance(d, (Param, Buffer)):
+        raise Malformed(at, f"a view of {s.view.buffer}, which is no memory")
     if isinstance(d, Buffer) and isinstance(d.layout, Swizzle):
         raise Malformed(at, f"a view of {d.name}, whose layout is a swizzle")
     if any(map(has_elements, s.view.index)):
         raise NotCovered(at, "a view at an index that is kept in registers")
 
 
-def _row(s: Call, target: Target, at: str) -> None:
-    row = ROWS.get(s.row)
-    if row is None:
-        raise Malformed(at, f"there is no instruction {s.row!r}")
-    major, minor = target.architecture.compute_capability
-    if row.since > 10 * major + minor:
-        raise Malformed(at, f"{s.row} does not exist on {target.name}")
-    if {o.role for o in row.operands} != s.refs.keys():
-        raise Malformed(f"{at}/refs", f"{s.row} has the operands {', '.join(o.role for o in row.operands)}")
-    if unknown := s.args.keys() - {a.name for a in row.args}:
-        raise Malformed(f"{at}/args", f"{s.row} has no argument {min(unknown)!r}")
-    for a in row.args:
-        e = s.args.get(a.name)
-        if e is None and a.default is None:
-            raise Malformed(f"{at}/args", f"{s.row} needs the argument {a.name!r}")
-        if a.constant and e is not None and not isinstance(e, Const):
-            raise Malformed(f"{at}/args/{a.name}", f"{a.name} is no constant")
-        if isinstance(e, Const) and type(e.value) is int:
-            low, high = a.low if a.low is not None else e.value, a.high if a.high is not None else e.value
-            if not low <= e.value <= high:
-                raise Malformed(f"{at}/args/{a.name}", f"{e} is outside {a.low} to {a.high}")
-
-
 def _contract(kernel: KernelDescriptor, s: Statement, at: str) -> None:
-    """What is done with a tensor is what its declaration says; an instruction's operands are as its row says."""
-    kinds = set()
-    for role, ref, _ in accesses(s):
+    """What is done with a tensor is what its declaration says. Calls are held to it where their rows are."""
+    for role, ref, _ in accesses(s) if s.kind != "call" else ():
         d = kernel.find(ref.buffer)
-        if s.kind == "call":
-            o = ROWS[s.row].operand(role)
-            dtype = _dtype(kernel, ref)
-            kinds.add(dtype)
-            if kernel.space(ref) != o.space or (o.dtypes and dtype not in o.dtypes) or o.nbytes % nbytes(dtype):
-                raise Malformed(f"{at}/refs/{role}", f"{ref} is no {role} of {s.row}")
         if isinstance(d, Param) and role != "view":
-            use = "atomic" if s.kind == "atomic" else ROWS[s.row].operand(role).mode if s.kind == "call" else (
-                "read" if role == "src" else "write")  # fmt: skip
+            use = "atomic" if s.kind == "atomic" else "read" if role == "src" else "write"
             if use not in USES[d.access] or (d.access == "add" and s.kind == "atomic" and s.op != "add"):
                 raise Malformed(f"{at}/{role}", f"{ref} is used by a {use}, and {d.name} is declared {d.access!r}")
-    if len(kinds) > 1:
-        raise Malformed(at, f"{s.kind} copies between {' and '.join(sorted(kinds))}")
 
 
 def _shape(kernel: KernelDescriptor, s: Statement, lets: dict[str, Expr], at: str) -> None:
     """Loops step by a positive constant; an assumption speaks of sizes alone."""
     if isinstance(s, For):
         step = subst(s.step, lets)
-        if not (isinstance(step, Const) and type(step.value) is int and step.value >= 1):
-            raise NotCovered(f"{at}/step", f"the step {s.step} of a loop")
+        if isinstance(step, Const) and (type(step.value) is not int or step.value < 1):
+            raise Malformed(f"{at}/step", f"the step {s.step} of a loop")
     elif s.kind == "assume" and (has_elements(s.fact) or names(s.fact) - {p.name for p in kernel.scalars}):
         raise NotCovered(f"{at}/fact", "an assumption about more than sizes")

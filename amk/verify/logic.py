@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from amk.dsl.expr import COMPARISONS, Apply, Const, Elem, Expr, Var, names, subterms
+from amk.dsl.instructions import PURE
 from amk.verify.dtypes import family, span
 from amk.verify.values import DATA, NoValue, bounds, evaluate
 
@@ -151,7 +152,7 @@ class Logic:
             return z.BoolVal(e.value) if isinstance(e.value, bool) else z.IntVal(int(e.value))
         if isinstance(e, Var):
             return z.Bool(e.name) if self.dtypes.get(e.name) == "bool" else z.Int(e.name)
-        if isinstance(e, Elem) or self._about_floats(e):
+        if isinstance(e, Elem) or self._about_floats(e) or (isinstance(e, Apply) and e.op in PURE):
             return self._opaque(e, full)
         assert isinstance(e, Apply)
         return self._applied(e, [self._term(a, full) for a in e.args], full)

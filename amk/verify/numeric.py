@@ -11,12 +11,13 @@ from __future__ import annotations
 from amk.dsl.expr import Apply, Const, Expr, Var, apply, has_elements, names, subst, subterms
 from amk.dsl.instructions import ROWS
 from amk.dsl.kernel import KernelDescriptor
-from amk.dsl.nodes import Buffer, Call, Carry, For, Let, Load, Param, Statement
-from amk.dsl.types import nbytes
+from amk.dsl.nodes import Call, Carry, For, Let, Load, Statement, Team
 from amk.verify.arithmetic import ALL, INDICES, NARROW, terms
+from amk.verify.asynchronous import indices, maps, operand, peer, within
 from amk.verify.claims import Claims
 from amk.verify.domain import BLOCKS, strides_of
 from amk.verify.dtypes import family, span
+from amk.verify.invariants import settled
 from amk.verify.linear import growth
 from amk.verify.logic import Logic
 from amk.verify.operands import access, elements, offsets
@@ -36,6 +37,7 @@ def numeric(kernel: KernelDescriptor, logic: Logic) -> Claims:
             wide = {n: apply("i64", n) for n in names(e) if c.types.names[n] not in ("i64", "u64")}
             terms(c, subst(e, wide), f"/params/{i}", NARROW)
         offsets(c, x)
+    maps(c)
     _Pass(c).body(kernel.body, "/body")
     return c
 
@@ -46,6 +48,8 @@ class _Pass:
     def __init__(self, c: Claims) -> None:
         self.c = c
         self.loops: list[str] = []  # whose bounds are the same for all threads
+        self.carrying = 0  # loops around
+        self.settled: frozenset[str] = frozenset()  # carried values whose intervals are found
 
     def body(self, statements: tuple[Statement, ...], pointer: str) -> None:
         for i, s in enumerate(statements):
@@ -60,6 +64,7 @@ class _Pass:
         elif s.kind == "store":
             for v in s.values:
                 self.value(v, at)
+            peer(self.c, s.peer, at)
             access(self.c, s.dst, len(s.values), "store", at)
         elif s.kind == "atomic":
             self.value(s.value, at)
@@ -72,6 +77,27 @@ class _Pass:
             mark = self.c.mark()
             self.condition(s.cond, at)
             self.body(s.body, f"{at}/body")
+            self.c.back(mark)
+        elif s.kind == "team":
+            self.team(s, at)
+        elif s.kind == "arrive":
+            indices(self.c, s.barrier, at)
+            peer(self.c, s.peer, at)
+        elif s.kind == "wait" and s.barrier is not None and s.parity is not None:
+            indices(self.c, s.barrier, at)
+            terms(self.c, s.parity, at, ALL)
+            elements(self.c, s.parity, at)
+
+    def team(self, s: Team, at: str) -> None:
+        """Each role under what it says of its threads."""
+        for i, r in enumerate(s.roles):
+            mark = self.c.mark()
+            first, end = (32 * w for w in r.warps)
+            for said in (apply(">=", "t", first),) if first > 0 else ():
+                self.c.suppose(said, said)
+            for said in (apply("<", "t", end),) if end < self.c.kernel.threads else ():
+                self.c.suppose(said, said)
+            self.body(r.body, f"{at}/roles/{i}/body")
             self.c.back(mark)
 
     def let(self, s: Let, at: str) -> None:
@@ -102,6 +128,7 @@ class _Pass:
         mark = self.c.mark()
         if s.when is not None:
             self.condition(s.when, at)
+        peer(self.c, s.peer, at)
         access(self.c, s.src, s.width, "load", at)
         self.c.back(mark)
 
@@ -109,13 +136,14 @@ class _Pass:
         row = ROWS[s.row]
         for e in s.args.values():
             self.value(e, at)
+        if row.multicast in s.args:
+            within(self.c, "AMK202", s.args[row.multicast], 1, (1 << self.c.kernel.cluster) - 1, "the mask", at)
+        peer(self.c, s.args.get("peer"), at)
         for o in row.operands:
             mark, guard = self.c.mark(), s.args.get(row.guard or "")
             if o.mode == "read" and guard is not None:
                 self.c.suppose(self.c.inline(guard), guard)
-            d = self.c.kernel.find(s.refs[o.role].buffer)
-            assert isinstance(d, (Param, Buffer))
-            access(self.c, s.refs[o.role], max(1, o.nbytes // nbytes(d.dtype)), f"{s.row} {o.role}", at, o.align)
+            operand(self.c, s, o, at)
             self.c.back(mark)
 
     def condition(self, cond: Expr, at: str) -> None:
@@ -135,12 +163,17 @@ class _Pass:
         for e in (s.lo, s.hi, s.step, *(x.init for x in s.carry)):
             elements(c, e, at)
         lo, hi, step = (c.inline(e) for e in (s.lo, s.hi, s.step))
-        assert isinstance(step, Const)
+        if not isinstance(step, Const):
+            c.claim("AMK208", at, f"{s.step} >= 1", Apply(">=", (step, Const(1))), f"{s.step} >= 1")
+            c.learn(step, 1)
         claim = f"{s.var} stays in i32 past its last value"
         c.claim("AMK204", at, claim, Apply("<=", (hi + (step - 1), Const(I32))))
         inits = [c.inline(x.init) for x in s.carry]
         mark, q = c.mark(), c.name(f"{s.var}'q")
         c.env[s.var] = lo + q * step
+        if not self.carrying:
+            self.settled = settled(c, s)
+        self.carrying += 1
         c.suppose(Apply("<", (c.env[s.var], hi)), Apply("<", (Var(s.var), s.hi)))
         grown = self._carried(s, inits, q)
         alike = "t" not in names(lo) | names(hi) and not has_elements(s.hi) and not has_elements(s.lo)
@@ -150,21 +183,23 @@ class _Pass:
         for x in s.carry:
             self.value(x.next, at)
         c.back(mark)
-        self._after(s, lo, hi, int(step.value), grown)
+        self.carrying -= 1
+        self._after(s, lo, hi, step, grown)
 
     def _carried(self, s: For, inits: list[Expr], q: Var) -> dict[str, tuple[Expr, int]]:
         """Says what is known of each carried value; returns those that grow by a constant, with it and their start."""
         c, ends = self.c, _ends(s)
         grown: dict[str, tuple[Expr, int]] = {}
         for x, init in zip(s.carry, inits, strict=True):
-            c.logic.declare(x.name, x.dtype)
+            if x.name not in self.settled:
+                c.logic.declare(x.name, x.dtype)
             by = growth(x.name, subst(x.next, ends))
             if by is not None and x.dtype in ("i32", "i64"):
                 grown[x.name] = init, by
         c.env |= {n: init + q * by for n, (init, by) in grown.items()}
         ends = {n: subst(e, c.env) for n, e in ends.items()}
         for x, init in zip(s.carry, inits, strict=True):
-            if x.name not in grown and family(x.dtype) == "int":
+            if x.name not in grown and x.name not in self.settled and family(x.dtype) == "int":
                 self._bounded(x, init, subst(x.next, {**c.env, **ends}))
         return grown
 
@@ -185,10 +220,13 @@ class _Pass:
                 c.logic.box[x.name] = max(low, whole[0]), min(high, whole[1])
                 return
 
-    def _after(self, s: For, lo: Expr, hi: Expr, step: int, grown: dict[str, tuple[Expr, int]]) -> None:
+    def _after(self, s: For, lo: Expr, hi: Expr, step: Expr, grown: dict[str, tuple[Expr, int]]) -> None:
         """After the loop, values that grow are known by the number of rounds that were made."""
         self.c.env.pop(s.var, None)
-        if grown:
+        if not isinstance(step, Const):
+            for name in grown:  # known by its type alone
+                self.c.env.pop(name, None)
+        elif grown:
             n = self.c.name(f"{s.var}'n")
             ran = Apply("<", (lo + (n - 1) * step, hi))
             self.c.facts.append(Apply("or", (Apply("==", (n, Const(0))), ran)))

@@ -8,7 +8,7 @@ from amk.dsl.expr import Apply, Const, Elem, Expr, Var, subterms
 from amk.dsl.layout import Strided, Swizzle
 from amk.dsl.nodes import Buffer, Param
 from amk.dsl.types import nbytes
-from amk.verify.address import byte_offset, combined
+from amk.verify.address import byte_offset, combined, elements_of, strides_in
 from amk.verify.arithmetic import ALL, terms
 from amk.verify.claims import Claims
 from amk.verify.domain import strides_of
@@ -16,23 +16,37 @@ from amk.verify.linear import linear
 from amk.verify.logic import Logic
 from amk.verify.outcome import Malformed
 
-__all__ = ["access", "elements", "offsets"]
+__all__ = ["access", "divisible", "elements", "offsets"]
 
 I32 = 2**31 - 1
 
 
-def access(c: Claims, ref: Elem, width: int, what: str, at: str, align: int = 0) -> None:
-    """One operand of `width` elements: its index arithmetic, its bounds, its alignment."""
+def access(
+    c: Claims, ref: Elem, width: int, what: str, at: str, align: int = 0, *, exact: bool = False
+) -> None:  # fmt: skip
+    """One operand of `width` elements: its index arithmetic, its bounds, its alignment.
+
+    It is aligned to its own bytes or to `align`, whichever is more; with `exact`, to `align`.
+    """
     for i in ref.index:
         terms(c, i, at, ALL)
         elements(c, i, at)
     d = c.kernel.find(ref.buffer)
     assert isinstance(d, (Param, Buffer))
-    need = max(align, width * nbytes(d.dtype))
+    need = align if exact else max(align, width * nbytes(d.dtype))
     if isinstance(d, Param):
         _inside(c, ref, width, what, at)
         _aligned_global(c, ref, d, width, need, f"{what} {ref}", at)
-    elif d.space == "shared":  # the walk of a block sees its bounds
+    elif d.space == "shared":  # the walk of a block sees its bounds, unless data decide
+        full = c.kernel.resolve(ref).index
+        if any(map(c.follows_data, full)):
+            _inside(c, ref, width, what, at)
+        if width > d.shape[-1]:  # a run over several rows
+            flat = combined(tuple(map(c.inline, full)), tuple(map(Const, strides_in(d))))
+            c.lies(d.name, flat, width, elements_of(d))
+        else:
+            for k, (i, n) in enumerate(zip(full, d.shape, strict=True)):
+                c.lies(d.name, c.inline(i), width if k == len(full) - 1 else 1, n)
         _aligned_shared(c, ref, d, width, need, f"{what} {ref}", at)
     else:
         _inside(c, ref, width, what, at)
@@ -49,7 +63,7 @@ def _inside(c: Claims, ref: Elem, width: int, what: str, at: str) -> None:
     full = c.kernel.resolve(ref)
     d = c.kernel.find(ref.buffer)
     assert isinstance(d, (Param, Buffer))
-    rule = "AMK201" if isinstance(d, Param) else "AMK203"
+    rule = "AMK201" if isinstance(d, Param) else "AMK202" if d.space == "shared" else "AMK203"
     extents = [Const(n) if isinstance(n, int) else n for n in d.shape or ()]
     for k, (i, size) in enumerate(zip(full.index, extents, strict=True)):
         w = width if k == len(extents) - 1 else 1
@@ -89,11 +103,15 @@ def _aligned_shared(c: Claims, ref: Elem, d: Buffer, width: int, need: int, what
 
 def _multiple(c: Claims, address: Expr, n: int, need: int, what: str, at: str) -> None:
     """The address counts units of which n make up the alignment: coefficients show most, the solver the rest."""
-    claim = f"{what}: aligned to {need} bytes"
-    if _divisor(c.logic, address) % n == 0:
-        c.shown("AMK205", at, claim)
+    divisible(c, "AMK205", at, f"{what}: aligned to {need} bytes", address, n)
+
+
+def divisible(c: Claims, rule: str, at: str, claim: str, e: Expr, n: int) -> None:
+    """A claim that a term is a multiple of n."""
+    if _divisor(c.logic, e) % n == 0:
+        c.shown(rule, at, claim)
     else:
-        c.claim("AMK205", at, claim, Apply("==", (Apply("%", (address, Const(n))), Const(0))))
+        c.claim(rule, at, claim, Apply("==", (Apply("%", (e, Const(n))), Const(0))))
 
 
 def _divisor(logic: Logic, e: Expr) -> int:

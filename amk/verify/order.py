@@ -60,6 +60,9 @@ def duties(kernel: KernelDescriptor) -> tuple[Duty, ...]:
         out.append(("AMK309", "ordinary accesses are fenced from the asynchronous proxy"))
     if any(r.completes == "wgmma" for r in rows):
         out.append(("AMK311", "no register is touched that a wgmma under way owns"))
+        out.append(("AMK317", "the tiles and the scale of each wgmma are the same in all threads of its warpgroup"))
+    if any("members" in s.args for _, s in walk(kernel.body) if s.kind == "call"):
+        out.append(("AMK318", "no lane reads one that takes no part"))
     if kernel.cluster > 1:
         out.append(("AMK312", "no block leaves its cluster while a peer may still reach it"))
     return tuple(Duty(rule, "", claim, "walk") for rule, claim in out)

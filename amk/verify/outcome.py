@@ -1,4 +1,4 @@
-"""What re-checking says: findings that refuse or leave open, what was shown and for which sizes, and the exit code."""
+"""What re-checking says: findings that refuse, what was shown again, what is taken on trust, and the exit code."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-__all__ = ["Finding", "Loose", "Malformed", "NotCovered", "Outcome", "Shown", "Unable", "Wrong"]
-
-Status = Literal["refused", "undecided"]
+__all__ = ["Finding", "Loose", "Malformed", "NotCovered", "Outcome", "Shown", "Trusted", "Unable", "Wrong"]
 
 
 class Finding(NamedTuple):
     """Why a certificate is not accepted: what, where (a JSON pointer into the certificate), what to do."""
 
-    status: Status
+    status: Literal["refused"]
     where: str
     what: str
     do: str
@@ -39,42 +37,56 @@ class Shown(NamedTuple):
         return self._asdict()
 
 
+class Trusted(NamedTuple):
+    """An obligation that was not discharged again: which, where it stands in the certificate, and why not."""
+
+    rule: str
+    where: str
+    claim: str
+    why: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON data."""
+        return self._asdict()
+
+
 @dataclass
 class Outcome:
-    """The whole result for one certificate. `notes` say what this program does not speak for."""
+    """The whole result for one certificate. `notes` say what this program does not speak for at all."""
 
     kernel: str = ""
     hash: str = ""
     target: str = ""
     findings: list[Finding] = field(default_factory=list)
     shown: list[Shown] = field(default_factory=list)
+    trusted: list[Trusted] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     milliseconds: float = 0.0
 
     @property
     def exit_code(self) -> int:
-        """0 verified, 1 refused, 3 undecided only."""
-        found = {f.status for f in self.findings}
-        return 1 if "refused" in found else 3 if found else 0
+        """0 verified, 1 refused, 3 verified in part."""
+        return 1 if self.findings else 3 if self.trusted else 0
 
     @property
     def verdict(self) -> str:
-        return {0: "verified", 1: "refused", 3: "undecided"}[self.exit_code]
+        return {0: "verified", 1: "refused", 3: "verified in part"}[self.exit_code]
 
     def refuse(self, where: str, what: str, do: str, example: Mapping[str, int] | None = None) -> None:
         """Something is wrong with the certificate or with its kernel."""
         self.findings.append(Finding("refused", where, what, do, example or {}))
 
-    def leave_open(self, where: str, what: str, do: str) -> None:
-        """Something could not be re-checked."""
-        self.findings.append(Finding("undecided", where, what, do))
+    def trust(self, rule: str, where: str, claim: str, why: str) -> None:
+        """An obligation is taken as the certificate has it. Never in silence: the verdict says so."""
+        self.trusted.append(Trusted(rule, where, claim, why))
 
     def to_dict(self) -> dict[str, Any]:
         """JSON data."""
         return {
             "verdict": self.verdict, "exit_code": self.exit_code, "kernel": self.kernel, "hash": self.hash,
             "target": self.target, "findings": [f.to_dict() for f in self.findings],
-            "shown": [s.to_dict() for s in self.shown], "notes": self.notes,
+            "shown": [s.to_dict() for s in self.shown], "trusted": [t.to_dict() for t in self.trusted],
+            "notes": self.notes,
             "milliseconds": round(self.milliseconds, 1),
         }  # fmt: skip
 
@@ -88,7 +100,7 @@ class Malformed(Exception):
 
 
 class NotCovered(Malformed):
-    """The descriptor uses something that this program does not re-check. It never passes over it in silence."""
+    """The descriptor uses something that this program does not know. It never passes over it in silence."""
 
 
 class Wrong(Exception):

@@ -245,7 +245,7 @@ def _own_reads(mine: tuple[Site, ...]) -> bool:
     """Every read is made by threads that write that element themselves, in order; atomics meet atomics alone."""
     if any(s.mode == "update" for s in mine):
         return all(s.mode == "update" for s in mine)
-    if any(s.late for s in mine):
+    if any(s.late for s in mine) and any(s.mode == "read" for s in mine):
         return False
     writes = [s for s in mine if s.mode == "write"]
     return all(
@@ -265,6 +265,8 @@ class Count:
         self.grid = [max(0, self.lanes.of(g, sizes)) for g in outputs.grid.values()]
         self.shape = [self.lanes.of(n, sizes) for n in x.shape or ()]
         self.work = 0
+        if any(not s.index for s in mine):
+            raise NoValue("boxes are not counted")
         if max(prod(self.grid) * self.lanes.threads, prod(self.shape)) > MOST_COUNTED:
             raise NoValue("too much to count")
 

@@ -27,7 +27,7 @@ from amk.dsl.nodes import For
 from amk.verify.block import Block, held, ordered
 from amk.verify.followed import Summary, quiet
 from amk.verify.linear import growth
-from amk.verify.outcome import Loose, Unable, Wrong
+from amk.verify.outcome import Loose, NotCovered, Unable, Wrong
 from amk.verify.path import Here, Path, merged
 from amk.verify.values import DATA
 
@@ -53,6 +53,8 @@ class Rounds:
             b.reads(e, p, self.here, self.at)
         self.lo, self.hi = b.settle.with_known(s.lo, p), b.settle.with_known(s.hi, p)
         self.step = int(_number(b.settle.inline(s.step, p)))
+        if self.step < 1:
+            raise NotCovered(self.at, f"a loop by steps of {s.step}")
         ends = (self._known(s.lo, p), self._known(s.hi, p))
         self._begin(p)
         if DATA in ends:

@@ -97,16 +97,21 @@ def test_a_tampered_one_is_refused_with_what_where_and_what_to_do(
     assert "by is 'count', and 'tiles' has to hold" in capsys.readouterr().out
 
 
-def test_what_is_not_known_is_undecided(certificate: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_taken_on_trust_is_listed(certificate: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sys.path.insert(0, str(Path(__file__).parents[1] / "verify"))
     from forging import forge
 
     from amk.harness.rules.examples import example
 
     file = certificate.with_name("fence.cert.json")
-    file.write_text(json.dumps(forge(example(body=[{"kind": "fence", "what": "async"}]))))
+    file.write_text(json.dumps(forge(example(body=[{"kind": "fence", "what": "async"}], target="sm_90a"))))
     assert main(["verify", str(file)]) == 3
-    assert "does not re-check statements of kind 'fence'" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "verified in part, example on sm_90a" in out and "does not follow statements of kind 'fence'" in out
+    assert "taken on trust" in out and "every register of 'a' is written before it is read" in out
+    assert main(["verify", str(file), "--json"]) == 3
+    said = json.loads(capsys.readouterr().out)["results"][0]
+    assert said["verdict"] == "verified in part" and said["trusted"][0].keys() == {"rule", "where", "claim", "why"}
 
 
 @pytest.mark.parametrize(("text", "said"), [("nothing", "line 1"), ("[1]", "not an object"), ("", "line 1")])

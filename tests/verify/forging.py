@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -25,7 +26,9 @@ TESTS = Path(__file__).parents[1]
 
 
 def module(path: str) -> ModuleType:
-    """A module of the tests, by its path below tests/ (or beside it)."""
+    """A module of the tests, by its path below tests/ (or beside it), which may import what lies beside it."""
+    if (beside := str((TESTS / path).parent)) not in sys.path:
+        sys.path.append(beside)
     spec = importlib.util.spec_from_file_location(path.replace("/", "_"), TESTS / f"{path}.py")
     assert spec is not None and spec.loader is not None
     found = importlib.util.module_from_spec(spec)
