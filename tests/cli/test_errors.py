@@ -50,6 +50,8 @@ CASES: dict[str, tuple[tuple[str, ...], str, str]] = {  # command: its words, an
     "new": (("gemm", "--m", "-1", "--n", "1", "--k", "1"), "InputError", "--m"),
     "emit": (("none.json",), "DescriptorError", "cannot read none.json"),
     "compile": (("file",), "DescriptorError", ""),
+    "certify": (("none.json",), "DescriptorError", "cannot read none.json"),
+    "verify": ((), "InputError", "required"),
     "run": (("gem",), "DescriptorError", "cannot read gem"),
     "bench": (("gemm", "--m", "8", "--n", "8", "--k", "8"), "EnvironmentProblem", "needs a GPU"),
     "cache": (("empty",), "InputError", "empty"),
