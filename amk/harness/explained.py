@@ -13,6 +13,17 @@ _LIMITS: tuple[tuple[str, str, str], ...] = (
     ("AMK206", "updates atomically", "lemma 14: where data decides, the whole array is taken to be touched"),
     ("AMK207", "surely written", "AMK207: a write under an `if` counts under its own condition only"),
     ("AMK208", "can be zero or negative", "a step has to be positive even where a loop takes no turn"),
+    ("AMK201", "parts can reach", "the domain has sizes that no run has"),
+    ("AMK202", "has index", "the walk comes to sizes that no run has, and to grids without a block"),
+    ("AMK202", "can reach the size", "data that no run draws"),
+    ("AMK302", "barrier is reached by", "a barrier takes all threads, in a grid without a block and at its end too"),
+    ("AMK303", "has not waited for", "each thread of a warp that goes on has to have waited itself"),
+    ("AMK304", "nothing orders them", "lemma 10: flags speak of workspace tensors alone"),
+    ("AMK305", "the wgmma fence", "PTX asks for all threads of the warpgroup; the interpreter takes no notice"),
+    ("AMK306", "no barrier is", "lemma 14: where data decides, the whole array is taken to be touched, at any size"),
+    ("AMK310", "", "lemma 7: a phase may not end before all have seen the one before, whoever waits again for it"),
+    ("AMK313", "no block barrier stands", "lemma 11: writes are handed over by block barriers, not by those of a warp"),
+    ("AMK402", "the same thread", "an output is written once; a second write by the same thread changes nothing"),
     ("AMK401", "neither in tile form nor in grid-stride form", "lemma 6: coverage is shown by form, else undecided"),
 )
 
