@@ -147,6 +147,8 @@ def _unsaid(kernel: KernelDescriptor) -> Iterator[tuple[str, str]]:
     """Rule and claim of what the walk of a block shows besides."""
     kinds = {s.kind for _, s in walk(kernel.body)}
     rows = [ROWS[s.row] for _, s in walk(kernel.body) if s.kind == "call"]
+    for m in kernel.barriers:
+        yield "AMK202", f"every use of '{m.name}' is of one of its slots"
     if any(r.issuer != "thread" for r in rows):
         yield "AMK305", "every instruction of whole warps is reached by whole warps"
     if "atomic" in kinds:

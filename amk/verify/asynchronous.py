@@ -11,7 +11,7 @@ from math import prod
 
 from amk.dsl.expr import Apply, Const, Elem, Expr, apply
 from amk.dsl.instructions import ROWS, Operand
-from amk.dsl.nodes import Buffer, Call, Param, TensorMap
+from amk.dsl.nodes import Barrier, Buffer, Call, Param, TensorMap
 from amk.dsl.types import nbytes
 from amk.verify.address import combined, elements_of, first_bytes, strides_in, width
 from amk.verify.arithmetic import ALL, terms
@@ -61,10 +61,13 @@ def within(c: Claims, rule: str, e: Expr, low: int, high: int, what: str, at: st
 
 
 def indices(c: Claims, ref: Elem, at: str) -> None:
-    """The arithmetic of the indices of an operand."""
+    """The arithmetic of the indices of an operand; those of an mbarrier name one of its slots."""
+    d = c.kernel.find(ref.buffer)
     for i in ref.index:
         terms(c, i, at, ALL)
         elements(c, i, at)
+        if isinstance(d, Barrier):
+            c.lies(d.name, c.inline(i), 1, d.slots)
 
 
 def operand(c: Claims, s: Call, o: Operand, at: str) -> None:

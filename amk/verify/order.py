@@ -48,6 +48,7 @@ def duties(kernel: KernelDescriptor) -> tuple[Duty, ...]:
     if "commit" in kinds:
         out.append(("AMK303", "every asynchronous copy has landed before what it wrote is read or overwritten"))
     for m in kernel.barriers:
+        out.append(("AMK202", f"every use of '{m.name}' is of one of its slots"))
         out.append(("AMK307", f"no thread waits for '{m.name}' for ever"))
         out.append(("AMK310", f"whatever the schedule, each wait for '{m.name}' meets the same phase"))
     if any(r.issuer != "thread" for r in rows):

@@ -203,8 +203,9 @@ class _Recheck:
 
     def _inside(self, duty: Duty) -> bool:
         """Whether bounds of a shared array are shown by arithmetic, where no walk sees them."""
-        names = (b.name for b in self.kernel.buffers)
-        mine = [n for n in names if duty.claim == f"every access to '{n}' is inside it"]
+        claims = {f"every access to '{b.name}' is inside it": b.name for b in self.kernel.buffers}
+        claims |= {f"every use of '{m.name}' is of one of its slots": m.name for m in self.kernel.barriers}
+        mine = [claims[duty.claim]] if duty.claim in claims else []
         if not mine or not self.sums.all_inside(mine[0]):
             return False
         self.proved[duty.rule, "proof"] += 1

@@ -17,6 +17,7 @@ from forging import forge, module
 
 from amk.dsl.kernel import KernelDescriptor
 from amk.harness import judge as engine
+from amk.harness.certify import certify
 from amk.harness.check import check
 from amk.harness.diagnostics import Report
 from amk.harness.families import FAMILIES, Subject
@@ -105,3 +106,23 @@ def test_mutants_of_rings_are_judged_alike() -> None:
     ]  # fmt: skip
     found = campaign(chosen, "rings", 24)
     assert found["refused", "verified"] == found["ok", "refused"] == 0 and found["refused", "refused"] >= 6
+
+
+ASYNC = ("wgmma_gemm", "bulk_ring", "named_teams", "peer_swap", "mma_gemm")
+ARITHMETIC = frozenset(("AMK201", "AMK202", "AMK203", "AMK204", "AMK205", "AMK208", "AMK209"))
+
+
+@pytest.mark.parametrize("family", ASYNC)
+def test_arithmetic_of_asynchronous_kernels_is_judged_alike(family: str) -> None:
+    """What the checker accepts is not refused; what it refutes by arithmetic is refused, or said to be on trust."""
+    for i in range(12):
+        rng = Random(f"{family}/{i}")
+        mutant, said = mutate(FAMILIES[family](rng)[0], rng)
+        report = check(mutant, replay=False)
+        codes = {d.code for d in report.errors}
+        if report.ok:
+            out = verify(certify(mutant).to_json())
+            assert not out.findings, (said, out.findings)
+        elif codes and codes <= ARITHMETIC:
+            out = verify(json.dumps(forge(mutant)))
+            assert out.exit_code == 1 or codes & {t.rule for t in out.trusted}, (said, report.errors)
