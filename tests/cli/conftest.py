@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import sys
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from importlib.metadata import files
@@ -108,14 +109,16 @@ class FakeHarness:
 
 
 @pytest.fixture
-def harness(monkeypatch: pytest.MonkeyPatch) -> FakeHarness:
+def harness(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHarness]:
     fake, module = FakeHarness(), ModuleType("amk.harness.check")
     module.check = fake.check  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "amk.harness.check", module)
     monkeypatch.setattr(amk.harness.rules, "RULES", (OutOfBounds, Race, Scattered), raising=False)
     for cached in (docs.titles, docs.pages):
         cached.cache_clear()
-    return fake
+    yield fake
+    for cached in (docs.titles, docs.pages):  # what it was asked meanwhile is of the fake rules
+        cached.cache_clear()
 
 
 @pytest.fixture(autouse=True)
